@@ -1,0 +1,64 @@
+"""The command line: declares commands and prints; each command has a file of its own, loaded when it is called."""
+
+import importlib
+import importlib.util
+from typing import Any
+
+import click
+
+from nccldoctor import __version__
+from nccldoctor.errors import DoctorError
+
+_COMMANDS = {
+    "parse": "Read evidence of a job and write the report.",
+    "explain": "Explain a diagnosis code, list or search them.",
+    "run": "Launch a job under watch, and report on it.",
+    "watch": "Watch a job that is already running.",
+    "probe": "Test the machine with a job of collectives.",
+    "topo": "Show how this machine's GPUs are linked.",
+    "lint": "Check a training script before it runs.",
+    "env": "Check the NCCL and PyTorch variables of this environment.",
+    "diff": "Compare two runs, bundles or reports.",
+    "digest": "Digest logs where they lie, to be parsed elsewhere.",
+    "selftest": "Inject faults on this machine and check the verdicts.",
+}
+
+
+class _Lazy(click.Group):
+    """Loads a command's module when it is called, so that `--help` stays fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in _COMMANDS if importlib.util.find_spec(_module(name))]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS or not importlib.util.find_spec(_module(name)):
+            return None
+        command: click.Command = importlib.import_module(_module(name)).command
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except DoctorError as error:
+            click.echo(f"nccldoctor: {error}", err=True)
+            ctx.exit(error.exit_code)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name]) for name in self.list_commands(ctx)])
+
+
+def _module(name: str) -> str:
+    return f"nccldoctor.cli.{name}"
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="nccldoctor")
+def main(**_: Any) -> None:
+    """Which rank, on which host, in which call, why, and what to do next.
+
+    \b
+    After the fact:   nccldoctor parse /tmp/nccl_debug_*.log rank*.out
+    From the start:   nccldoctor run train.py
+    While it hangs:   nccldoctor watch --pid PID
+    """

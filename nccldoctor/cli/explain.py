@@ -1,0 +1,38 @@
+"""`nccldoctor explain`: what a code means, why NCCL does that, and the remedy."""
+
+import click
+
+from nccldoctor.diagnose.catalogue import diagnoses, diagnosis
+from nccldoctor.errors import DoctorError
+
+
+@click.command(name="explain")
+@click.argument("words", nargs=-1)
+def command(words: tuple[str, ...]) -> None:
+    """Explain a diagnosis: CODE or name, or words to search for; without any, list them all.
+
+    \b
+    nccldoctor explain HANG01
+    nccldoctor explain socket
+    """
+    if len(words) == 1 and (found := diagnosis(words[0])):
+        click.echo(f"{found.code} {found.name} ({found.severity.value})\n")
+        click.echo(found.documentation.strip())
+        click.echo("\nWhat to do:")
+        for step in found.remedy:
+            click.echo(f"  - {step}")
+        if found.explains:
+            click.echo(f"\nWhat follows from it: {', '.join(found.explains)}")
+        return
+    wanted = [w.casefold() for w in words]
+    hits = [
+        d
+        for d in diagnoses()
+        if all(w in f"{d.code} {d.name} {d.documentation}".casefold() for w in wanted)
+    ]
+    if not hits:
+        raise DoctorError(
+            f"No diagnosis speaks of {' '.join(words)!r}; `nccldoctor explain` lists all"
+        )
+    for d in hits:
+        click.echo(f"{d.code:<11}{d.name:<36}{d.severity.value:<9}{d.summary}")

@@ -1,0 +1,1 @@
+"""Runs, watches, probes and asks live jobs and machines; leaves a bundle behind; judges nothing."""

@@ -1,0 +1,1 @@
+"""Job in, findings out: one file a diagnosis, and the engine that runs them and orders cause before consequence."""

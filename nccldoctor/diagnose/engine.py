@@ -1,0 +1,109 @@
+"""Runs every diagnosis over a job, and puts cause before consequence."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from nccldoctor.diagnose.diagnosis import Diagnosis, Found
+from nccldoctor.model.finding import Confidence, Finding, NotChecked, Role, Severity
+from nccldoctor.model.job import TURN_ON, Job
+
+_SEVERITIES = list(Severity)
+_CONFIDENCES = list(Confidence)
+
+
+def examine(
+    job: Job, diagnoses: Sequence[Diagnosis]
+) -> tuple[tuple[Finding, ...], tuple[NotChecked, ...]]:
+    """All findings, most important first, and what could not be checked.
+
+    A diagnosis that raises is "not checked: internal error" and costs nothing else.
+    """
+    findings: list[Finding] = []
+    not_checked: list[NotChecked] = []
+    for diagnosis in diagnoses:
+        if diagnosis.needs and not job.has(*diagnosis.needs):
+            not_checked.append(_absent(diagnosis))
+            continue
+        try:
+            findings += [_finding(diagnosis, found) for found in diagnosis.check(job)]
+        except Exception as error:  # a faulty diagnosis must not cost the others
+            because = f"internal error: {type(error).__name__}: {error}"
+            not_checked.append(NotChecked(diagnosis.code, because, "please report this"))
+    return order(findings, diagnoses), tuple(not_checked)
+
+
+def order(findings: Iterable[Finding], diagnoses: Sequence[Diagnosis]) -> tuple[Finding, ...]:
+    """Causes first, each with the codes of its consequences; then by severity and confidence."""
+    found = list(findings)
+    explains = {d.code: frozenset(d.explains) for d in diagnoses}
+    causes = _causes(found, explains)
+    ordered = []
+    for index, finding in enumerate(found):
+        consequences = sorted(
+            {
+                found[i].code
+                for i, by in causes.items()
+                if index in by and found[i].code != finding.code
+            }
+        )
+        if index in causes or finding.role is Role.CONSEQUENCE:
+            role = Role.CONSEQUENCE
+        elif consequences:
+            role = Role.CAUSE
+        else:
+            role = Role.INDEPENDENT
+        ordered.append(replace(finding, role=role, consequences=tuple(consequences)))
+    return tuple(sorted(ordered, key=_importance))
+
+
+def _causes(
+    findings: Sequence[Finding], explains: dict[str, frozenset[str]]
+) -> dict[int, frozenset[int]]:
+    """Index of a finding → indexes of the findings that explain it. Only loud findings explain others."""
+    result = {}
+    for index, finding in enumerate(findings):
+        by = frozenset(
+            i
+            for i, other in enumerate(findings)
+            if other.severity is not Severity.NOTE
+            and finding.code in explains.get(other.code, frozenset())
+            and _SEVERITIES.index(other.severity) <= _SEVERITIES.index(finding.severity)
+        )
+        if by:
+            result[index] = by
+    return result
+
+
+def _importance(finding: Finding) -> tuple[int, bool, int, int, str, tuple[int, ...], str]:
+    return (
+        _SEVERITIES.index(finding.severity),
+        finding.role is Role.CONSEQUENCE,
+        _CONFIDENCES.index(finding.confidence),
+        -len(finding.consequences),
+        finding.code,
+        finding.ranks,
+        finding.title,
+    )
+
+
+def _finding(diagnosis: Diagnosis, found: Found) -> Finding:
+    if not found.evidence:
+        raise ValueError("a finding without evidence")
+    return Finding(
+        code=diagnosis.code,
+        name=diagnosis.name,
+        severity=found.severity or diagnosis.severity,
+        confidence=found.confidence,
+        role=Role.CONSEQUENCE if found.consequence else Role.INDEPENDENT,
+        title=found.title,
+        explanation=found.explanation or diagnosis.documentation.strip(),
+        remedy=found.remedy or diagnosis.remedy,
+        ranks=tuple(sorted(set(found.ranks))),
+        hosts=tuple(sorted(set(found.hosts))),
+        evidence=found.evidence,
+    )
+
+
+def _absent(diagnosis: Diagnosis) -> NotChecked:
+    names = " or ".join(kind.value for kind in diagnosis.needs)
+    return NotChecked(diagnosis.code, f"no {names} in the evidence", TURN_ON[diagnosis.needs[0]])

@@ -1,0 +1,53 @@
+"""The one sentence on top: status, who, where, why, and what to do next."""
+
+from collections.abc import Sequence
+
+from nccldoctor.model.finding import Finding, Severity
+from nccldoctor.model.job import Evidence, Job
+from nccldoctor.model.report import Status, Verdict
+
+_HANGS = ("HANG", "COLL", "INIT01", "INIT10")
+
+
+def decide(findings: Sequence[Finding], jobs: Sequence[Job]) -> Verdict:
+    """The verdict over all jobs, from findings in their order of importance."""
+    top = next((f for f in findings if f.severity is not Severity.NOTE), None)
+    if top is None:
+        return _silent(jobs)
+    if top.severity is Severity.WARNING:
+        status = Status.DEGRADED
+    else:
+        status = Status.HUNG if top.code.startswith(_HANGS) else Status.FAILED
+    return Verdict(
+        status=status,
+        headline=top.title,
+        code=top.code,
+        confidence=top.confidence,
+        ranks=top.ranks,
+        hosts=top.hosts,
+        next=top.remedy[:3],
+    )
+
+
+def _silent(jobs: Sequence[Job]) -> Verdict:
+    """No finding: healthy only where there is evidence that the job worked, else unknown."""
+    processes = sum(len(job.processes) for job in jobs)
+    if not any(job.evidence for job in jobs) or not processes:
+        return Verdict(
+            status=Status.UNKNOWN,
+            headline="Nothing in these files tells of an NCCL or PyTorch-distributed job",
+            next=("nccldoctor run train.py", "nccldoctor parse FOLDER-WITH-LOGS"),
+        )
+    hosts = len({host.name for job in jobs for host in job.hosts})
+    where = f" on {hosts} host{'s' * (hosts != 1)}" if hosts else ""
+    ranks = f"{processes} rank{'s' * (processes != 1)}{where}"
+    if any(job.has(Evidence.INFO_LOG, Evidence.RECORDER, Evidence.RAS) for job in jobs):
+        return Verdict(status=Status.HEALTHY, headline=f"No fault found in the evidence of {ranks}")
+    return Verdict(
+        status=Status.UNKNOWN,
+        headline=f"No fault found, but the evidence of {ranks} is too thin to call it healthy",
+        next=(
+            "export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl_debug_%h_%p.log",
+            "nccldoctor run train.py",
+        ),
+    )

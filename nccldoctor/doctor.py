@@ -1,0 +1,1 @@
+"""The pipeline on one page: evidence files → digests → jobs → findings → report."""

@@ -1,0 +1,1 @@
+"""Checks a training script's syntax tree; imports and runs nothing of it."""

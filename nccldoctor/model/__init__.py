@@ -1,0 +1,1 @@
+"""The nouns: frozen dataclasses over the standard library, shared by every floor."""

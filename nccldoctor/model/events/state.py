@@ -1,0 +1,179 @@
+"""What whole files say: flight-recorder dumps, RAS answers, host state, measured bandwidth."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nccldoctor.model.calls import Call
+from nccldoctor.model.event import Event
+from nccldoctor.model.events.torch import StackFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RasRank:
+    """One rank of a communicator as RAS sees it: launch counts per collective, no completion."""
+
+    rank: int
+    host: str
+    pid: int
+    device: int | None = None
+    launched: Mapping[str, int] = field(default_factory=dict)
+    init_state: int = 0
+    async_error: int = 0
+    finalizing: bool = False
+    destroying: bool = False
+    aborting: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RasMissing:
+    """A rank that did not answer RAS."""
+
+    rank: int
+    host: str | None = None
+    pid: int | None = None
+    considered_dead: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RasComm:
+    """One communicator of a RAS answer; `id` is `0x` and hexadecimal digits as in the log's commId (2.26+)."""
+
+    id: str
+    size: int
+    ranks: tuple[RasRank, ...]
+    missing: tuple[RasMissing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RasSnapshot(Event):
+    """One answer of NCCL RAS: a state at one moment, not yet a hang. `speaker.time` where the answer tells."""
+
+    nccl_version: str | None
+    communicators: tuple[RasComm, ...]
+    collection_timeouts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecorderGroup:
+    """A process group as a dump knows it: `name` is shared by its members; `ranks` are global."""
+
+    name: str
+    description: str
+    ranks: tuple[int, ...]
+    enqueued: int | None = None
+    started: int | None = None
+    completed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecorderEntry:
+    """One recorded operation; `sequence` counts collectives of the group, `state` is scheduled, started or completed.
+
+    Times are seconds since 1970; None where the recorder has none (Gloo: always).
+    """
+
+    group: str
+    sequence: int
+    call: Call
+    state: str
+    backend: str
+    retired: bool = False
+    p2p_sequence: int | None = None
+    created: float | None = None
+    completed: float | None = None
+    timeout_ms: int | None = None
+    frames: tuple[StackFrame, ...] = ()
+    input_sizes: tuple[tuple[int, ...], ...] = ()
+    output_sizes: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecorderDump(Event):
+    """One rank's flight recorder. `speaker.rank` is the rank in the file's name, as PyTorch writes it."""
+
+    version: str
+    library_version: str | None
+    groups: tuple[RecorderGroup, ...]
+    entries: tuple[RecorderEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandwidthRow(Event):
+    """One measured collective: nccl-tests, the probe or Inspector. GB/s are 10^9 bytes a second."""
+
+    op: str
+    size_bytes: int
+    time_us: float
+    algorithm_gbytes_per_second: float
+    bus_gbytes_per_second: float
+    ranks: int | None = None
+    wrong: int | None = None
+    origin: str = "nccl-tests"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuState(Event):
+    """One GPU of a host as NVML or nvidia-smi shows it; None = not told."""
+
+    index: int
+    name: str | None = None
+    uuid: str | None = None
+    bus_id: str | None = None
+    nvlinks_active: int | None = None
+    nvlinks_total: int | None = None
+    nvlink_gbytes_per_second: float | None = None
+    pcie_generation: int | None = None
+    pcie_generation_max: int | None = None
+    pcie_width: int | None = None
+    pcie_width_max: int | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkMatrix(Event):
+    """`nvidia-smi topo -m`: (row, column) → NV18, PIX, SYS …; devices named as there (GPU0, NIC0)."""
+
+    devices: tuple[str, ...]
+    links: Mapping[tuple[str, str], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyNode:
+    """One element of a topology file, flattened: `path` are the indexes that lead to it."""
+
+    tag: str
+    path: tuple[int, ...]
+    attributes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyFile(Event):
+    """NCCL_TOPO_DUMP_FILE or NCCL_GRAPH_DUMP_FILE."""
+
+    root: str
+    nodes: tuple[TopologyNode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Xid(Event):
+    """`NVRM: Xid (PCI:0000:c1:00): 79, …` of the kernel log, or an SXid of NVSwitch."""
+
+    number: int
+    bus_id: str
+    text: str
+    switch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OomKilled(Event):
+    """The kernel's or the container runtime's out-of-memory killer ended a process."""
+
+    killed_pid: int | None = None
+    process_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEnvironment(Event):
+    """The distributed-training part of a process's environment, as nccldoctor saved it."""
+
+    variables: Mapping[str, str]

@@ -1,0 +1,267 @@
+"""The job: hosts, processes, ranks and communicators, joined from all sources; facts, no judgement."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import TypeVar
+
+from nccldoctor.model.calls import Call
+from nccldoctor.model.event import Event
+from nccldoctor.model.source import Line, Source
+
+E = TypeVar("E", bound=Event)
+
+
+class Evidence(str, Enum):
+    """The kinds of evidence that a diagnosis can need; each says in `TURN_ON` how to get it."""
+
+    NCCL_LOG = "nccl-log"  # any NCCL or RCCL record
+    INFO_LOG = "info-log"  # records of level INFO: set-up, channels
+    ENVIRONMENT = "environment"  # which variables NCCL read
+    NETWORK = "network"  # which network and devices
+    GRAPH = "graph"  # topology, paths, graphs
+    TUNING = "tuning"
+    CALLS = "calls"  # one line a collective
+    RECORDER = "flight-recorder"
+    WATCHDOG = "watchdog"  # PyTorch's own lines on its process groups
+    RAS = "ras"
+    STACKS = "stacks"
+    OUTPUT = "output"  # the ranks' stdout and stderr
+    LAUNCHER = "launcher"  # how processes ended
+    KERNEL = "kernel"
+    BANDWIDTH = "bandwidth"
+    HOST_STATE = "host-state"  # NVML, nvidia-smi
+
+
+TURN_ON: Mapping[Evidence, str] = {
+    Evidence.NCCL_LOG: "export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl_debug_%h_%p.log",
+    Evidence.INFO_LOG: "export NCCL_DEBUG=INFO",
+    Evidence.ENVIRONMENT: "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,BOOTSTRAP,NET,GRAPH,TUNING",
+    Evidence.NETWORK: "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,BOOTSTRAP,NET,GRAPH,TUNING",
+    Evidence.GRAPH: "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,BOOTSTRAP,NET,GRAPH,TUNING",
+    Evidence.TUNING: "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,BOOTSTRAP,NET,GRAPH,TUNING",
+    Evidence.CALLS: "add COLL to NCCL_DEBUG_SUBSYS, or: nccldoctor run --trace-calls …",
+    Evidence.RECORDER: "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1, or: nccldoctor run …",
+    Evidence.WATCHDOG: "give nccldoctor the ranks' stdout and stderr (torchrun --redirects 3 --log-dir logs)",
+    Evidence.RAS: "while it hangs: echo verbose status | nc localhost 28028 > ras.txt (NCCL 2.24 or later)",
+    Evidence.STACKS: "while it hangs: py-spy dump --pid PID > stack.txt on each rank, or: nccldoctor run …",
+    Evidence.OUTPUT: "give nccldoctor the ranks' stdout and stderr (torchrun --redirects 3 --log-dir logs)",
+    Evidence.LAUNCHER: "give nccldoctor the launcher's own output too",
+    Evidence.KERNEL: "dmesg -T > dmesg.txt on each host",
+    Evidence.BANDWIDTH: "nccldoctor probe, or give it the output of nccl-tests",
+    Evidence.HOST_STATE: "nccldoctor topo --json topo.json, or nvidia-smi -q > smi.txt and nvidia-smi topo -m > topo.txt",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One machine, or what NCCL took for one."""
+
+    name: str
+    ranks: tuple[int, ...] = ()
+    gpus: tuple[str, ...] = ()
+    nics: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process: (`host`, `pid`) where NCCL's header told them, else only a rank told by its output.
+
+    `rank` is the global rank, None when nothing tells it; `files` are the sources that it wrote.
+    `stages` lists (comm pointer, stage reached) as far as the log goes.
+    """
+
+    id: int
+    host: str | None = None
+    pid: int | None = None
+    rank: int | None = None
+    local_rank: int | None = None
+    device: int | None = None
+    bus_id: str | None = None
+    files: tuple[str, ...] = ()
+    last_stage: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One rank of a communicator. `rank` counts inside it; `process` is None for a rank that nothing was heard of."""
+
+    rank: int
+    process: int | None = None
+    global_rank: int | None = None
+    comm: str | None = None
+    stage: str | None = None
+    start: Line | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Communicator:
+    """One communicator or process group, joined over its ranks.
+
+    `id` is NCCL's commId, `parent/split/color` for a split one, or the PyTorch group's name; `name` is for people.
+    `members` has all ranks 0…size-1. `group` is the process group's name where it could be matched.
+    """
+
+    id: str
+    name: str
+    size: int
+    members: tuple[Member, ...]
+    parent: str | None = None
+    group: str | None = None
+    network: str | None = None
+    channels: int | None = None
+
+    def member(self, rank: int) -> Member:
+        return self.members[rank]
+
+
+class Origin(str, Enum):
+    """Which evidence a lane comes from."""
+
+    CALLS = "calls"
+    RECORDER = "flight recorder"
+    RAS = "RAS"
+    WATCHDOG = "watchdog"
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """How far one rank is on one communicator, by one source.
+
+    `issued` counts the collectives that it started to call (from 1), `completed` those known to have ended, None
+    where the source cannot tell. `by_op` are launch counts per operation (RAS). `recent` are its last calls,
+    oldest first, with `first_recent` the ordinal of the first of them.
+    """
+
+    communicator: str
+    rank: int
+    origin: Origin
+    issued: int
+    completed: int | None = None
+    by_op: Mapping[str, int] = field(default_factory=dict)
+    last: Call | None = None
+    recent: tuple[Call, ...] = ()
+    first_recent: int = 1
+    line: Line | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first call at which ranks of one communicator differ: ordinal (from 1), and who called what."""
+
+    communicator: str
+    origin: Origin
+    ordinal: int
+    calls: Mapping[int, Call]
+    lines: Mapping[int, Line] = field(default_factory=dict)
+    torn: bool = False
+
+
+class Job:
+    """All that is known of one job. Diagnoses read only this.
+
+    Ranks in `communicators`, `lanes` and `divergences` are ranks inside that communicator; `global_rank` maps them.
+    """
+
+    def __init__(
+        self,
+        *,
+        hosts: Sequence[Host] = (),
+        processes: Sequence[Process] = (),
+        communicators: Sequence[Communicator] = (),
+        lanes: Sequence[Lane] = (),
+        divergences: Sequence[Divergence] = (),
+        events: Iterable[tuple[Event, int | None]] = (),
+        evidence: Iterable[Evidence] = (),
+        sources: Sequence[Source] = (),
+        world_size: int | None = None,
+        partial: bool = False,
+        instrumented: bool = False,
+    ) -> None:
+        self.hosts = tuple(hosts)
+        self.processes = tuple(processes)
+        self.communicators = tuple(communicators)
+        self.lanes = tuple(lanes)
+        self.divergences = tuple(divergences)
+        self.evidence = frozenset(evidence)
+        self.sources = tuple(sources)
+        self.world_size = world_size
+        self.partial = partial
+        self.instrumented = instrumented
+        self._by_class: dict[type[Event], list[Event]] = {}
+        self._process_of: dict[int, int] = {}
+        self._keep: list[Event] = []
+        for event, process in events:
+            self._keep.append(event)
+            self._by_class.setdefault(type(event), []).append(event)
+            if process is not None:
+                self._process_of[id(event)] = process
+        self._communicator = {c.id: c for c in self.communicators}
+
+    def events(self, kind: type[E]) -> list[E]:
+        """Events of exactly this class, in the order of the sources and of the lines in them."""
+        return self._by_class.get(kind, [])  # type: ignore[return-value]
+
+    def all_events(self) -> Sequence[Event]:
+        """Every event, in the order of the sources."""
+        return self._keep
+
+    def process_of(self, event: Event) -> Process | None:
+        """The process that wrote this event, where it is known."""
+        index = self._process_of.get(id(event))
+        return None if index is None else self.processes[index]
+
+    def rank_of(self, event: Event) -> int | None:
+        """The global rank that wrote this event, where it is known."""
+        process = self.process_of(event)
+        if process is not None and process.rank is not None:
+            return process.rank
+        return event.speaker.rank
+
+    def host_of(self, event: Event) -> str | None:
+        """The host that wrote this event, where it is known."""
+        process = self.process_of(event)
+        if process is not None and process.host is not None:
+            return process.host
+        return event.speaker.host
+
+    def ranks_of(self, events: Iterable[Event]) -> tuple[int, ...]:
+        """The global ranks that wrote these events, sorted, without the unknown ones."""
+        return tuple(sorted({r for e in events if (r := self.rank_of(e)) is not None}))
+
+    def hosts_of(self, events: Iterable[Event]) -> tuple[str, ...]:
+        """The hosts that wrote these events, sorted, without the unknown ones."""
+        return tuple(sorted({h for e in events if (h := self.host_of(e)) is not None}))
+
+    def communicator(self, ident: str) -> Communicator:
+        return self._communicator[ident]
+
+    def global_rank(self, communicator: str, rank: int) -> int | None:
+        """The global rank of rank `rank` of that communicator, where it is known."""
+        comm = self._communicator.get(communicator)
+        if comm is None or not 0 <= rank < len(comm.members):
+            return None
+        return comm.members[rank].global_rank
+
+    def process_of_rank(self, rank: int) -> Process | None:
+        """The process with this global rank."""
+        return next((p for p in self.processes if p.rank == rank), None)
+
+    def host_of_rank(self, rank: int) -> str | None:
+        """The host of this global rank."""
+        process = self.process_of_rank(rank)
+        return process.host if process else None
+
+    def hosts_of_ranks(self, ranks: Iterable[int]) -> tuple[str, ...]:
+        """The hosts of these global ranks, sorted, without the unknown ones."""
+        return tuple(sorted({h for r in ranks if (h := self.host_of_rank(r)) is not None}))
+
+    def has(self, *kinds: Evidence) -> bool:
+        """Is any of these kinds of evidence there?"""
+        return not self.evidence.isdisjoint(kinds)
+
+    def first_time(self) -> datetime | None:
+        times = [e.speaker.time for e in self._keep if e.speaker.time is not None]
+        return min(times, default=None)

@@ -1,0 +1,1 @@
+"""All log patterns: `NCCL` over the messages behind an NCCL header, `TEXT` over every other line."""

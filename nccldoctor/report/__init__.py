@@ -1,0 +1,1 @@
+"""Report in, bytes out: terminal, HTML, JSON, Markdown; pure functions that compute nothing."""
