@@ -37,7 +37,7 @@ def split_records(text: str, speaker: Speaker) -> list[Record]:
     """
     matches = list(HEADER.finditer(text))
     records = []
-    for match, following in zip(matches, [*matches[1:], None], strict=True):
+    for match, following in zip(matches, [*matches[1:], None], strict=False):
         end = following.start() if following else len(text)
         records.append(_record(match, text[match.end() : end].rstrip("\r\n"), speaker))
     return records

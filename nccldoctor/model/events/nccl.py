@@ -156,9 +156,9 @@ class GraphFound(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyLine(Event):
-    """A line of the `=== System ===` dump: the indent is the depth; `link` and GB/s lead to `node`."""
+    """A line of the `=== System ===` dump: the length of `indent` is the depth; `link` and GB/s lead to `node`."""
 
-    depth: int
+    indent: str
     node: str
     link: str | None = None
     bandwidth: float | None = None

@@ -45,6 +45,7 @@ class DumpSignal(Event):
     enqueued: int
     completed: int
     origin: int | None = None
+    group_id: int | None = None
     group: str | None = None
     description: str | None = None
 

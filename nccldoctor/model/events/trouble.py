@@ -91,7 +91,7 @@ class VersionMismatch(Event):
 class PeerClosed(Event):
     """`Connection closed by remote peer host<port>`, `Call to recv from … failed : Connection reset by peer`."""
 
-    peer: str
+    peer: str | None = None
     reason: str | None = None
 
 

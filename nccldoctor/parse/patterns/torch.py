@@ -1,0 +1,200 @@
+"""Lines of PyTorch's process groups, store and elastic agent, and of Gloo; 2.0 to 2.14."""
+
+from nccldoctor.model.events import torch
+from nccldoctor.parse.pattern import Pattern
+
+_GROUP = r"\[PG (?:ID )?(?P<group_id>\d+)(?: PG GUID (?P<group>[^\s(\]]+))?(?: ?\((?P<description>[^)]*)\))? Rank (?P<group_rank>\d+)\]"
+
+TEXT = [
+    Pattern(
+        torch.WatchdogTimeout,
+        "Watchdog caught collective operation timeout",
+        r"\[Rank (?P<group_rank>\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<sequence>\d+), "
+        r"OpType=(?P<op>\w+), (?:NumelIn=(?P<elements_in>\d+), NumelOut=(?P<elements_out>\d+), )?"
+        r"Timeout\(ms\)=(?P<timeout_ms>\d+)\) ran for (?P<ran_ms>\d+) milliseconds",
+        {
+            "2.1+": "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=20000) ran for 20026 milliseconds before timing out.",
+            "2.0": "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=96120, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800116 milliseconds before timing out.",
+        },
+    ),
+    Pattern(
+        torch.GroupProgress,
+        "failure detected by watchdog at work sequence id",
+        _GROUP
+        + r"\s+failure detected by watchdog at work sequence id: (?P<failed_sequence>\d+) PG status: "
+        r"last enqueued work: (?P<enqueued>-?\d+), last completed work: (?P<completed>-?\d+)",
+        {
+            "2.6+": "[PG ID 0 PG GUID 0(default_pg) Rank 0]  failure detected by watchdog at work sequence id: 4 PG status: last enqueued work: 4, last completed work: 3"
+        },
+    ),
+    Pattern(
+        torch.GroupProgress,
+        "last enqueued NCCL work: ",
+        _GROUP
+        + r" (?:Timeout at NCCL work|Exception \(either an error or timeout\) detected by watchdog at work): "
+        r"(?P<failed_sequence>\d+), last enqueued NCCL work: (?P<enqueued>-?\d+), last completed NCCL work: (?P<completed>-?\d+)",
+        {
+            "2.3-2.5": "[PG 1 Rank 0] Timeout at NCCL work: 12, last enqueued NCCL work: 14, last completed NCCL work: 11.",
+            "2.4-2.5": "[PG 0 (default_pg) Rank 6] Exception (either an error or timeout) detected by watchdog at work: 5, last enqueued NCCL work: 5, last completed NCCL work: 4.",
+        },
+    ),
+    Pattern(
+        torch.DumpSignal,
+        "Received a dump signal",
+        _GROUP
+        + r" Received a dump signal due to a collective timeout from (?:this local rank|\s?rank (?P<origin>\d+)) and .{0,80}?"
+        r"Last enqueued NCCL work: (?P<enqueued>-?\d+), last completed NCCL work: (?P<completed>-?\d+)",
+        {
+            "2.5+": "[PG ID 0 PG GUID 0(default_pg) Rank 7] Received a dump signal due to a collective timeout from  rank 5 and we will try our best to dump the debug info. Last enqueued NCCL work: 3, last completed NCCL work: 3.This is most likely",
+            "2.5+ own": "[PG ID 0 PG GUID 0(default_pg) Rank 0] Received a dump signal due to a collective timeout from this local rank and we will try our best to dump the debug info. Last enqueued NCCL work: 4, last completed NCCL work: 3.This",
+        },
+    ),
+    Pattern(
+        torch.WatchdogStuck,
+        "watchdog got stuck for ",
+        r"watchdog got stuck for (?P<seconds>\d+) seconds",
+        {
+            "2.3+": "[PG ID 0 PG GUID 0 Rank 0] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives."
+        },
+    ),
+    Pattern(
+        torch.FingerprintMismatch,
+        "Detected mismatch between collectives on ranks",
+        r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\((?:SequenceNumber=(?P<sequence>\d+), ?)?OpType=(?P<op>\w+)"
+        r"(?:, TensorShape=\[(?P<shape>[^\]]*)\])?(?:, TensorDtypes=(?P<dtype>\w+))?.*?"
+        r"but Rank (?P<other_rank>\d+) is running collective: CollectiveFingerPrint\((?:SequenceNumber=(?P<other_sequence>\d+), ?)?"
+        r"OpType=(?P<other_op>\w+)(?:, TensorShape=\[(?P<other_shape>[^\]]*)\])?(?:, TensorDtypes=(?P<other_dtype>\w+))?",
+        {
+            "2.0+": "RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: CollectiveFingerPrint(SequenceNumber=0, OpType=ALLREDUCE, TensorShape=[4], TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float (default), device=cpu)), but Rank 0 is running collective: CollectiveFingerPrint(SequenceNumber=0, OpType=ALLREDUCE, TensorShape=[8], TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float (default), device=cpu)).Collectives differ in the following aspects: \t Tensor Tensor shapes: 4vs 8"
+        },
+    ),
+    Pattern(
+        torch.BackendError,
+        "NCCL error in: ",
+        r"NCCL error in: \S+:\d+, (?P<error>[^,(]+?)(?: \(run with NCCL_DEBUG=\w+ for details\))?, NCCL version (?P<nccl_version>\S+)",
+        {
+            "1.13+": "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:3135, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.28.9",
+            "2.0": "NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1333, unhandled system error, NCCL version 2.18.6",
+        },
+    ),
+    Pattern(
+        torch.StoreTimeout,
+        " clients joined",
+        r"(?P<what>Timed out after \d+ seconds waiting for clients). (?P<joined>\d+)/(?P<expected>\d+) clients joined",
+        {
+            "2.2+": "torch.distributed.DistStoreError: Timed out after 9 seconds waiting for clients. 1/2 clients joined."
+        },
+    ),
+    Pattern(
+        torch.StoreTimeout,
+        "The client socket has timed out after ",
+        r"(?P<what>The client socket has timed out after \d+ms) while trying to connect to \((?P<address>[^)]*)\)",
+        {
+            "2.0+": "[E1130 04:06:31.313575390 socket.cpp:1028] [c10d] The client socket has timed out after 8000ms while trying to connect to (127.0.0.1, 35001)."
+        },
+    ),
+    Pattern(
+        torch.StoreTimeout,
+        "wait timeout after ",
+        r"(?P<what>wait timeout after \d+ms, keys: \S+)",
+        {"2.5+": "torch.distributed.DistStoreError: wait timeout after 3000ms, keys: /missing"},
+    ),
+    Pattern(
+        torch.StoreTimeout,
+        "RendezvousTimeoutError",
+        r"(?P<what>RendezvousTimeoutError)",
+        {"elastic": "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"},
+    ),
+    Pattern(
+        torch.StoreTimeout,
+        "RendezvousConnectionError",
+        r"(?P<what>RendezvousConnectionError: The connection to the C10d store has failed)",
+        {
+            "elastic": "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed. See inner exception for details."
+        },
+    ),
+    Pattern(
+        torch.StoreLost,
+        "recvValue",
+        r"(?P<message>recvValue\w* failed on SocketImpl.*)$",
+        {
+            "2.5+": "[W1130 03:57:20.361682915 TCPStore.cpp:138] [c10d] recvValueWithTimeout failed on SocketImpl(fd=52, addr=[localhost]:42202, remote=[localhost]:45723): Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?"
+        },
+    ),
+    Pattern(
+        torch.PortInUse,
+        "The server socket has failed to ",
+        r"The server socket has failed to (?:listen on any local network address|bind to \S+?:(?P<port>\d+))",
+        {
+            "2.5+": "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29953, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+            "2.0+": "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
+        },
+    ),
+    Pattern(
+        torch.LoopbackFallback,
+        "Unable to resolve hostname to a (local) address",
+        r"Unable to resolve hostname to a \(local\) address",
+        {
+            "2.0+": "[W1130 04:15:21.016880797 ProcessGroupGloo.cpp:524] Warning: Unable to resolve hostname to a (local) address. Using the loopback address as fallback."
+        },
+    ),
+    Pattern(
+        torch.CudaError,
+        "CUDA error: ",
+        r"(?:AcceleratorError|RuntimeError|CUDA): ?CUDA error: (?P<reason>.*?)\s*$",
+        {
+            "2.9+": "torch.AcceleratorError: CUDA error: out of memory",
+            "2.0+": "RuntimeError: CUDA error: an illegal memory access was encountered",
+        },
+    ),
+    Pattern(
+        torch.CudaError,
+        "CUDA out of memory",
+        r"OutOfMemoryError: CUDA (?P<reason>out of memory)",
+        {
+            "2.0+": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB"
+        },
+    ),
+    Pattern(
+        torch.NotDestroyed,
+        "destroy_process_group() was not called",
+        r"destroy_process_group\(\) was not called before program exit",
+        {
+            "2.6+": "[rank0]:[W1130 03:57:20.358905840 ProcessGroupNCCL.cpp:1575] Warning: WARNING: destroy_process_group() was not called before program exit, which can leak resources."
+        },
+    ),
+    Pattern(
+        torch.GlooError,
+        "Connection closed by peer ",
+        r"(?P<message>Connection closed by peer (?P<peer>\S+?)\.?(?: .*)?)$",
+        {
+            "2.0+": "[../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:54178."
+        },
+        {"kind": "peer-closed"},
+    ),
+    Pattern(
+        torch.GlooError,
+        "ms for ",
+        r"(?P<message>Timed out waiting \d+ms for (?:recv|send) operation.*)$",
+        {"2.0+": "unbound_buffer.cc:78] Timed out waiting 6000ms for recv operation to complete"},
+        {"kind": "timeout"},
+    ),
+    Pattern(
+        torch.GlooError,
+        "Received data size doesn't match expected size",
+        r"(?P<message>op\.preamble\.length <= op\.nbytes\. .*)$",
+        {
+            "2.0+": "what():  [enforce fail at /gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 8 vs 4. Received data size doesn't match expected size. Is there a distributed collective mismatch in your code?"
+        },
+        {"kind": "size-mismatch"},
+    ),
+    Pattern(
+        torch.GlooError,
+        "eset by peer",
+        r"pair\.cc:\d+\] (?P<message>Read error (?P<peer>\[\S+): Connection reset by peer.*)$",
+        {
+            "2.0+": "[/gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]:5417: Connection reset by peer."
+        },
+        {"kind": "peer-closed"},
+    ),
+]
