@@ -19,7 +19,7 @@ SUBSYSTEMS: Mapping[str, str] = {
 DISTANCES = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS")
 
 _INTEGER = re.compile(r"\s*[+-]?(?:0[xX][0-9a-fA-F]+|\d+)\.?\s*")
-_TRUTHS = frozenset("y yes 1 t true n no 0 f false".split())
+_TRUTHS = frozenset(["y", "yes", "1", "t", "true", "n", "no", "0", "f", "false"])
 
 
 def problem(name: str, value: str, version: str | None = None) -> str | None:
