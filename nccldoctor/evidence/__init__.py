@@ -1,1 +1,1 @@
-"""Finds and opens what it is given, and tells its kind by looking; interprets nothing."""
+"""Finds and opens what it is given, and tells what it is by looking; interprets nothing."""

@@ -1,0 +1,210 @@
+"""Opens an input as a stream of plain bytes, whatever it is packed in; bounded, so that no bomb goes off."""
+
+import bz2
+import io
+import lzma
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+MOST_EXPANSION = 2000
+FREE_EXPANSION = 256 << 20
+"""Unpacked bytes from which on `MOST_EXPANSION` is looked at; logs repeat themselves and pack well."""
+
+_CHUNK = 1 << 18
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\x1f\x8b\x08", "gzip"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One file, or one member of a tar file. `path` is for people; `trouble` says why it cannot be used.
+
+    The bytes are those of `file` from `offset` on, `size` of them (None: to the end), still compressed if they were.
+    """
+
+    path: str
+    file: str
+    offset: int = 0
+    size: int | None = None
+    trouble: str = ""
+
+
+class Stream(io.BufferedReader):
+    """The plain bytes of an input. A packed file that is torn or a bomb ends early, and `note` then says so."""
+
+    def __init__(self, raw: "_Slice | _Unpacked") -> None:
+        super().__init__(raw, _CHUNK)
+        self._source = raw
+
+    @property
+    def note(self) -> str:
+        return self._source.note
+
+    @property
+    def compressed(self) -> bool:
+        return isinstance(self._source, _Unpacked)
+
+
+def open_input(item: Input) -> Stream:
+    """The input's bytes, unpacked as often as it was packed (twice at most).
+
+    Raises OSError or ValueError with one sentence.
+    """
+    if item.trouble:
+        raise ValueError(item.trouble)
+    plain = _Slice(item)
+    raw: _Slice | _Unpacked = plain
+    for _ in range(2):
+        stream = Stream(raw)
+        packing = _packing(stream.peek(8))
+        if packing is None:
+            return stream
+        raw = _Unpacked(stream, packing, plain)
+    return Stream(raw)
+
+
+def read_all(item: Input, most: int = 512 << 20) -> bytes:
+    """The whole input, unpacked. Raises ValueError when it is larger than `most` bytes."""
+    with open_input(item) as stream:
+        data = stream.read(most + 1)
+        if len(data) > most:
+            raise ValueError(f"is larger than {most >> 20} MiB, which no file of its kind is")
+        return data
+
+
+def _packing(head: bytes) -> str | None:
+    return next((name for magic, name in _MAGIC if head.startswith(magic)), None)
+
+
+class _Slice(io.RawIOBase):
+    """A part of a file."""
+
+    note = ""
+
+    def __init__(self, item: Input) -> None:
+        self._file = Path(item.file).open("rb", buffering=0)  # noqa: SIM115
+        self._start = item.offset
+        self._end = None if item.size is None or not item.offset else item.offset + item.size
+        self.position = item.offset
+        if item.offset:
+            self._file.seek(item.offset)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_CUR:
+            offset += self.position - self._start
+        elif whence == io.SEEK_END:
+            end = self._end if self._end is not None else self._file.seek(0, io.SEEK_END)
+            offset += end - self._start
+        self.position = self._file.seek(self._start + offset)
+        return offset
+
+    def tell(self) -> int:
+        return self.position - self._start
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        if self._end is not None:
+            view = view[: max(0, self._end - self.position)]
+        count = self._file.readinto(view) or 0
+        self.position += count
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _Reads(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _Gunzip:
+    """gzip without the standard module's small steps; several members in a row are one file."""
+
+    def __init__(self, packed: BinaryIO) -> None:
+        self._packed = packed
+        self._machine = zlib.decompressobj(31)
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        while True:
+            if self._machine.eof:
+                self._rest = (self._machine.unused_data or self._packed.read(_CHUNK)).lstrip(b"\0")
+                if not self._rest:
+                    return b""
+                self._machine = zlib.decompressobj(31)
+            self._rest = self._rest or self._packed.read(_CHUNK)
+            if not self._rest:
+                raise EOFError("the end is missing")
+            data = self._machine.decompress(self._rest, size)
+            self._rest = self._machine.unconsumed_tail
+            if data:
+                return data
+
+
+def _zstd(packed: BinaryIO) -> _Reads:
+    import zstandard
+
+    machine = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+    return machine.stream_reader(packed, read_size=_CHUNK, read_across_frames=True)
+
+
+_OPENERS: dict[str, Callable[[BinaryIO], _Reads]] = {
+    "gzip": _Gunzip,
+    "bzip2": bz2.BZ2File,
+    "xz": lzma.LZMAFile,
+    "zstd": _zstd,
+}
+
+
+class _Unpacked(io.RawIOBase):
+    """What a compressed stream unpacks to."""
+
+    def __init__(self, packed: Stream, packing: str, plain: _Slice) -> None:
+        self._packed = packed
+        self._plain = plain
+        self._machine = _OPENERS[packing](packed)
+        self._made = 0
+        self.note = ""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        data = b"" if self.note else self._more(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def _more(self, size: int) -> bytes:
+        try:
+            data = self._machine.read(size)
+        except EOFError:
+            self.note = "its packed part is cut short; what could be unpacked was read"
+            return b""
+        except Exception as error:  # each library has its own, and zstandard's is loaded lazily
+            self.note = f"its packed part is damaged ({error}); what could be unpacked was read"
+            return b""
+        self._made += len(data)
+        used = max(1, self._plain.tell())
+        if self._made > FREE_EXPANSION and self._made > used * MOST_EXPANSION:
+            self.note = f"it unpacks to over {MOST_EXPANSION} times its size; the rest was not read"
+            return b""
+        return data
+
+    def close(self) -> None:
+        self._packed.close()
+        super().close()
