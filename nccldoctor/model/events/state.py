@@ -177,3 +177,23 @@ class ProcessEnvironment(Event):
     """The distributed-training part of a process's environment, as nccldoctor saved it."""
 
     variables: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HangObserved(Event):
+    """nccldoctor's watchdog took the job for hung: `state` is skewed, symmetric or init.
+
+    `behind` are the global ranks whose counters are behind or that have not arrived; `quiet_seconds` without progress.
+    """
+
+    state: str
+    quiet_seconds: float
+    behind: tuple[int, ...] = ()
+    ended_job: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instrumented(Event):
+    """nccldoctor itself set these variables for the job; they are no choice of the user."""
+
+    variables: Mapping[str, str]

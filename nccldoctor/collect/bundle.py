@@ -1,0 +1,81 @@
+"""The run folder: where everything that a run leaves behind lies, and nccldoctor's own notes in it."""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from nccldoctor.collect.environment import Setting
+from nccldoctor.collect.launch import Plan
+from nccldoctor.collect.session import Outcome
+from nccldoctor.errors import DoctorError
+
+SCHEMA = 1
+
+
+def make(folder: Path | None, environ: Mapping[str, str]) -> Path:
+    """The run folder, made if need be and proved writable; ranks of one Slurm or torchrun job share theirs.
+
+    Raises DoctorError, with what to do, where it cannot be written.
+    """
+    if folder is None:
+        job = environ.get("TORCHELASTIC_RUN_ID", "") or environ.get("SLURM_JOB_ID", "")
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        folder = Path(f"nccldoctor-run-{job if job not in ('', 'none') else stamp}")
+        if not job and folder.exists():
+            folder = Path(f"{folder}-{os.getpid()}")
+    folder = folder.absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".writable-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise DoctorError(
+            f"the run folder {folder} cannot be written ({error.strerror}); "
+            "give another one with --run-dir FOLDER"
+        ) from error
+    return folder
+
+
+def snapshot(folder: Path, name: str, sections: Mapping[str, Any]) -> str | None:
+    """Writes one of nccldoctor's own notes as JSON; returns the reason when the disk refuses."""
+    body = {"nccldoctor": "snapshot", "schema": SCHEMA, **sections}
+    target = folder / name
+    try:
+        part = target.with_name(target.name + ".part")
+        part.write_text(json.dumps(body, indent=1, sort_keys=True, default=str) + "\n")
+        part.replace(target)
+    except OSError as error:
+        return f"{name}: {error.strerror}"
+    return None
+
+
+def write_outcome(
+    folder: Path, plan: Plan, wanted: Sequence[Setting], outcome: Outcome
+) -> str | None:
+    """How the run went: what was started, which variables were set, how every rank ended."""
+    host = socket.gethostname()
+    exits = [{**asdict(ended), "host": host} for ended in outcome.ended]
+    if plan.rank is not None and not exits and outcome.command_code is not None:
+        exits = [{"rank": plan.rank, "host": host, "exit_code": outcome.command_code, "pid": None}]
+    suffix = "" if plan.rank is None else f"_rank_{plan.rank}"
+    return snapshot(
+        folder,
+        f"run{suffix}.json",
+        {
+            "command": list(plan.command),
+            "exit_code": outcome.exit_code,
+            "exits": exits,
+            "hang": outcome.hang,
+            "host": host,
+            "inside": plan.inside,
+            "instrumented": {s.name: s.value for s in wanted if s.kept is None},
+            "stopped_by": outcome.stopped_by,
+            "troubles": outcome.troubles,
+        },
+    )
