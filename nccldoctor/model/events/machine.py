@@ -1,0 +1,62 @@
+"""What kernel, driver and log collectors say of a machine and its GPUs."""
+
+from dataclasses import dataclass
+
+from nccldoctor.model.event import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuLost(Event):
+    """`GPU has fallen off the bus`, `GPU is lost`; `gpu` is its PCI address or index as the line has it."""
+
+    gpu: str | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EccCounted(Event):
+    """Memory errors that a driver, nvidia-smi or NCCL's own check counts; `kind` is uncorrected, corrected or remap."""
+
+    kind: str
+    subject: str
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NvlinkFault(Event):
+    """Errors or inactive links of NVLink; `subject` is the GPU or the ranks, `fault` what the line says."""
+
+    subject: str
+    fault: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttled(Event):
+    """A reason why a GPU's clocks are held down, as nvidia-smi names it."""
+
+    reason: str
+    gpu: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrationFailed(Event):
+    """`rank 3 failed to NET register …`: a buffer that NCCL wanted to register and could not; it copies instead."""
+
+    how: str
+    reporting_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariableShown(Event):
+    """`NCCL_DEBUG=INFO`: a variable as `env`, `export` or `set -x` shows it in a job's output."""
+
+    variable: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinesLost(Event):
+    """`[repeated 7x across cluster]`, `Suppressed 12 messages`: a collector left lines out."""
+
+    collector: str
+    count: int | None = None
