@@ -27,7 +27,7 @@ class Call:
         redop = f", {self.redop}" if self.redop and self.op in REDUCING else ""
         root = f", root {self.root}" if self.root is not None and self.op in ROOTED else ""
         peer = f", peer {self.root}" if self.root is not None and self.op in POINT_TO_POINT else ""
-        return f"{self.op}{count}{kind}{redop}{root}{peer}".replace(",", "(", 1) + (
+        return f"{self.op}{count}{kind}{redop}{root}{peer}".replace(", ", "(", 1) + (
             ")" if count or kind or redop or root or peer else ""
         )
 

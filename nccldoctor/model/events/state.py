@@ -1,16 +1,21 @@
 """What whole files say: flight-recorder dumps, RAS answers, host state, measured bandwidth."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nccldoctor.model.calls import Call
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.torch import StackFrame
+from nccldoctor.model.source import Line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RasRank:
-    """One rank of a communicator as RAS sees it: launch counts per collective, no completion."""
+    """One rank of a communicator as RAS sees it: launch counts per collective, no completion.
+
+    Text answers tell host and pid of outliers only: "" and -1 stand for "not told". `launched` is keyed by NCCL's word;
+    `Collective` is the one count of 2.24 and 2.25.
+    """
 
     rank: int
     host: str
@@ -22,6 +27,7 @@ class RasRank:
     finalizing: bool = False
     destroying: bool = False
     aborting: bool = False
+    line: Line | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +48,20 @@ class RasComm:
     size: int
     ranks: tuple[RasRank, ...]
     missing: tuple[RasMissing, ...] = ()
+    line: Line | None = None
+    mismatch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RasGroup:
+    """A row of the text answer's table: communicators that look alike, with their common status and errors."""
+
+    number: int
+    communicators: int
+    size: int
+    status: str
+    errors: str
+    line: Line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +71,16 @@ class RasSnapshot(Event):
     nccl_version: str | None
     communicators: tuple[RasComm, ...]
     collection_timeouts: int = 0
+    groups: tuple[RasGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RasPeer(Event):
+    """An event of RAS's monitor: `PEER_DEAD: Process 1524345 on node 172.16.64.245 managing GPU 1`."""
+
+    event: str
+    peer_host: str | None = None
+    peer_pid: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +99,7 @@ class RecorderGroup:
 class RecorderEntry:
     """One recorded operation; `sequence` counts collectives of the group, `state` is scheduled, started or completed.
 
+    `name` is the operation as PyTorch wrote it, without the backend (`_all_gather_base`, `all_reduce_barrier`).
     Times are seconds since 1970; None where the recorder has none (Gloo: always).
     """
 
@@ -85,16 +116,21 @@ class RecorderEntry:
     frames: tuple[StackFrame, ...] = ()
     input_sizes: tuple[tuple[int, ...], ...] = ()
     output_sizes: tuple[tuple[int, ...], ...] = ()
+    name: str = ""
+    p2p: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecorderDump(Event):
-    """One rank's flight recorder. `speaker.rank` is the rank in the file's name, as PyTorch writes it."""
+    """One rank's flight recorder. `speaker.rank` is the rank in the file's name, as PyTorch writes it.
+
+    `entries` is a `RecorderLog` where a file was read: 2,000 of them take 80 kB, not 2 MB.
+    """
 
     version: str
     library_version: str | None
     groups: tuple[RecorderGroup, ...]
-    entries: tuple[RecorderEntry, ...]
+    entries: Sequence[RecorderEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
