@@ -47,12 +47,13 @@ NCCL = [
         " via ",
         r"^Channel (?P<channel>\d+)(?:/\d+)? : (?P<source>\d+)\[(?P<source_device>[0-9a-f]+)\] -> "
         r"(?P<target>\d+)\[(?P<target_device>[0-9a-f]+)\] (?:\[(?P<direction>send|receive)\] )?"
-        r"via (?P<transport>P2P|SHM|NET|COLLNET)(?:/(?P<detail>[^ ]+(?: pointer)?))?",
+        r"via (?P<transport>P2P|SHM|NET|COLLNET)(?:/(?P<detail>.+?))?(?: comm 0x[0-9a-f]+ nRanks \d+.*)?\s*$",
         {
             "2.7-2.13": "Channel 00 : 0[1b000] -> 1[3d000] via P2P/IPC",
             "2.18+": "Channel 00/0 : 6[0] -> 7[1] via P2P/CUMEM",
             "net": "Channel 00/0 : 5[1] -> 6[0] [receive] via NET/Socket/0",
             "gdr": "Channel 03/0 : 7[7] -> 8[0] [send] via NET/IB/3/GDRDMA",
+            "plugin": "Channel 00/0 : 7[7] -> 8[0] [receive] via NET/AWS Libfabric/0/GDRDMA",
             "shm": "Channel 00 : 0[0] -> 1[1] via SHM/direct/direct",
             "rccl": "Channel 00/0 : 0[c1000] -> 1[c6000] via P2P/IPC comm 0x7f3c nRanks 08",
             "pointer": "Channel 00/0 : 0[0] -> 1[1] via P2P/direct pointer",

@@ -52,8 +52,9 @@ NCCL = [
     ),
     noise(
         "Affinity for GPU ",
-        all="ncclTopoGetCpuAffinity: Affinity for GPU 0 is empty, ignoring. (GPU affinity =  ; CPU affinity = 0-31).",
+        all="ncclTopoGetCpuAffinity: Affinity for GPU 0 is 0-31. (GPU affinity = 0-31 ; CPU affinity = 0-31).",
     ),
+    noise("No plugin found", all="NET/Plugin : No plugin found, using internal implementation"),
     noise("Setting affinity for GPU ", all="Setting affinity for GPU 0 to ffff,ffffffff"),
     noise("RAS client listening socket at ", all="RAS client listening socket at 127.0.0.1<28028>"),
     noise(
@@ -63,8 +64,6 @@ NCCL = [
     noise(
         "Socket handshake magic", all="Socket handshake magic 0x564ab9f2fc4b9d6c (built-in default)"
     ),
-    noise("Could not find: libnccl-", all="NET/Plugin: Could not find: libnccl-net.so"),
-    noise("No plugin found", all="NET/Plugin : No plugin found, using internal implementation"),
     noise(
         "Plugin load",
         all="NET/Plugin: Plugin load returned 2 : (null) : when loading libnccl-net.so",
@@ -80,7 +79,6 @@ NCCL = [
     noise("Using internal network plugin", all="NET/Plugin: Using internal network plugin."),
     noise("Initialized NET plugin ", all="Initialized NET plugin Socket"),
     noise("Assigned NET plugin ", all="Assigned NET plugin Socket to comm"),
-    noise("Failed to initialize NET plugin ", all="Failed to initialize NET plugin IB"),
     noise(
         "Failed to initialize any GIN plugin", all="GIN/Plugin: Failed to initialize any GIN plugin"
     ),
