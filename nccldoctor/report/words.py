@@ -1,0 +1,57 @@
+"""Short ways to say ranks, sizes and counts, the same in every output."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_BIDI = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+
+
+def spans(ranks: Iterable[int]) -> str:
+    """`0-3, 7`; empty for no ranks."""
+    parts: list[list[int]] = []
+    for rank in sorted(set(ranks)):
+        if parts and rank == parts[-1][1] + 1:
+            parts[-1][1] = rank
+        else:
+            parts.append([rank, rank])
+    return ", ".join(
+        str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}-{b}" for a, b in parts
+    )
+
+
+def ranks_said(ranks: Sequence[int]) -> str:
+    """`rank 7`, `ranks 0-3`, or nothing."""
+    return f"rank{'s' * (len(ranks) != 1)} {spans(ranks)}" if ranks else ""
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """The first names, and how many there are besides."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def size(size_bytes: float) -> str:
+    """`4 MiB`, `1.5 KiB`, `12 B`."""
+    unit, *larger = ("B", "KiB", "MiB", "GiB", "TiB")
+    while size_bytes >= 1024 and larger:
+        size_bytes /= 1024
+        unit, *larger = larger
+    return f"{size_bytes:.3g} {unit}" if size_bytes < 1000 else f"{size_bytes:.0f} {unit}"
+
+
+def harmless(text: str) -> str:
+    """A stranger's text made safe to look at: no terminal codes, no direction marks, no half characters."""
+    text = _BIDI.sub("\ufffd", _ANSI.sub("", text))
+    return _CONTROL.sub("\ufffd", _SURROGATES.sub("\ufffd", text))
+
+
+def encodable(text: str) -> str:
+    """The text without half characters, which UTF-8 cannot hold."""
+    return _SURROGATES.sub("\ufffd", text)
