@@ -1,0 +1,1 @@
+"""Buffers and memory: of the GPU, of the host, shared between processes."""

@@ -1,0 +1,1 @@
+"""Environment: what the variables do that are set, and what was meant."""

@@ -1,0 +1,95 @@
+"""Emergency settings are still set in a run that works.
+
+NCCL_MAX_NCHANNELS=1 with NCCL_BUFFSIZE=16777216, a forced NCCL_ALGO or NCCL_PROTO, or sockets by NCCL_NET are handed
+around as cures for hangs. They make most jobs run and all of them slow: on 2 x H200 the first pair takes all-reduce
+from 327 to 22 GB/s bus bandwidth. A setting that was measured and wanted is not a fault; say so with --ignore ENV07.
+"""
+
+from collections.abc import Iterable
+
+from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.settings import Setting, number, settings, unique, works
+from nccldoctor.diagnose.words import lines, who
+from nccldoctor.knowledge.values import problem
+from nccldoctor.model.finding import Confidence, Severity
+from nccldoctor.model.job import Evidence, Job
+
+code = "ENV07"
+name = "fallback-left-on"
+severity = Severity.WARNING
+needs = (Evidence.ENVIRONMENT,)
+explains = ("BUF02", "BUF03", "TOPO07", "PERF01", "PERF04")
+remedy = (
+    "unset NCCL_MAX_NCHANNELS NCCL_BUFFSIZE NCCL_ALGO NCCL_PROTO  # then measure: nccldoctor probe",
+    "nccldoctor probe  # bus bandwidth with and without them",
+)
+FEW_CHANNELS = 2
+LARGE_BUFFER = 16 << 20
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding for all such settings together, with what they cost where that was measured."""
+    if not works(job):
+        return
+    found = [s for s in settings(job) if _fallback(s)]
+    if not found:
+        return
+    names = " ".join(sorted(f"{s.variable}={s.value}" for s in unique(found)))
+    events = [s.event for s in found]
+    throttled = any(s.variable in _CHANNELS for s in found)
+    price = (
+        "one channel costs most of the bandwidth (measured on 2 x H200: 327 to 22 GB/s)"
+        if throttled
+        else "NCCL cannot choose what fits each size"
+    )
+    yield Found(
+        title=f"{who(job, events, 'The job')} runs with fallback settings {names}: {price}",
+        evidence=lines(
+            [s.event for s in unique(found)],
+        ),
+        ranks=job.ranks_of(events),
+        hosts=job.hosts_of(events),
+        confidence=Confidence.HIGH if throttled or len(unique(found)) > 1 else Confidence.MEDIUM,
+        remedy=(
+            f"unset {' '.join(sorted({s.variable for s in found}))}  # then measure",
+            remedy[1],
+        ),
+    )
+
+
+_CHANNELS = ("NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS", "NCCL_MAX_NRINGS")
+
+
+def _fallback(setting: Setting) -> bool:
+    value = number(setting)
+    if setting.variable in _CHANNELS:
+        return value is not None and 0 < value <= FEW_CHANNELS
+    if setting.variable == "NCCL_BUFFSIZE":
+        return value is not None and value >= LARGE_BUFFER
+    if setting.variable == "NCCL_NET":
+        return setting.value.lower() == "socket"
+    if setting.variable in ("NCCL_ALGO", "NCCL_PROTO"):
+        one = "," not in setting.value and not setting.value.startswith("^")
+        return bool(setting.value) and one and problem(setting.variable, setting.value) is None
+    return False
+
+
+_H = "gpu-1:71:71 [0] NCCL INFO "
+_UP = _H + "{} rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0xaa - Init COMPLETE\n"
+fires_on = {
+    "2.23+": _H
+    + "NCCL_MAX_NCHANNELS set by environment to 1.\n"
+    + _H
+    + "NCCL_BUFFSIZE set by environment to 16777216.\n"
+    + _UP.format("ncclCommInitRankConfig comm 0x5"),
+    "2.18": _H + "NCCL_PROTO set by environment to Simple\n" + _UP.format("comm 0x5"),
+}
+silent_on = {
+    "did not work": _H + "NCCL_PROTO set by environment to Simple\n",
+    "excludes one": _H
+    + "NCCL_ALGO set by environment to ^NVLS\n"
+    + _UP.format("ncclCommInitRank comm 0x5"),
+    "plenty": _H
+    + "NCCL_MAX_NCHANNELS set by environment to 32.\n"
+    + _UP.format("ncclCommInitRank comm 0x5"),
+}

@@ -1,0 +1,1 @@
+"""Logs: what the evidence itself lacks."""

@@ -1,0 +1,1 @@
+"""Networks: interfaces, sockets, InfiniBand and RoCE."""
