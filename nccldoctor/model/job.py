@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from nccldoctor.model.calls import Call
 from nccldoctor.model.event import Event
+from nccldoctor.model.events.torch import StackFrame
 from nccldoctor.model.source import Line, Source
 
 E = TypeVar("E", bound=Event)
@@ -132,7 +133,8 @@ class Lane:
 
     `issued` counts the collectives that it started to call (from 1), `completed` those known to have ended, None
     where the source cannot tell. `by_op` are launch counts per operation (RAS). `recent` are its last calls,
-    oldest first, with `first_recent` the ordinal of the first of them.
+    oldest first, with `first_recent` the ordinal of the first of them. `seen` counts the moments at which the source
+    has shown just this; `frames` are where the last call was made, where a recorder tells.
     """
 
     communicator: str
@@ -145,6 +147,8 @@ class Lane:
     recent: tuple[Call, ...] = ()
     first_recent: int = 1
     line: Line | None = None
+    seen: int = 1
+    frames: tuple[StackFrame, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

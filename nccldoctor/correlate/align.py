@@ -1,0 +1,214 @@
+"""Where the calls of a communicator's ranks part: by ordinal, the majority against the odd ones."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import ne
+
+from nccldoctor.correlate.places import Places, Reader
+from nccldoctor.correlate.recorded import Track, describe
+from nccldoctor.model.calls import WINDOW, Call, CallTable
+from nccldoctor.model.digest import Digest
+from nccldoctor.model.job import Divergence, Lane, Origin
+from nccldoctor.model.source import Line
+
+RESYNC = 64
+"""So many calls must agree after a gap before it counts as lines that the log lost."""
+
+MOST_LOST = 16
+_STEP = 1 << 16
+
+
+def diverge(
+    places: Places,
+    digests: Sequence[Digest],
+    tracks: Mapping[str, Mapping[int, Track]],
+    reader: Reader,
+) -> tuple[list[Divergence], dict[tuple[str, int], int]]:
+    """The first difference per communicator and source, and how many lines of which rank's log are lost.
+
+    A gap after which everything agrees again is a lost line and no difference: it is counted in the second result,
+    by (communicator, rank), and shown as a divergence with `torn`.
+    """
+    found: list[Divergence] = []
+    lost: dict[tuple[str, int], int] = {}
+    tables: dict[str, dict[int, CallTable]] = defaultdict(dict)
+    for digest in digests:
+        for table in digest.calls:
+            seat = places.of_table(table)
+            if seat is not None:
+                known = tables[seat[0]].get(seat[1])
+                if known is None or known.count < table.count:
+                    tables[seat[0]][seat[1]] = table
+    for ident in sorted(tables):
+        found += _in_tables(ident, tables[ident], reader, lost)
+    for ident in sorted(tracks):
+        if divergence := _in_tracks(ident, tracks[ident]):
+            found.append(divergence)
+    return found, lost
+
+
+def restore(lanes: Sequence[Lane], lost: Mapping[tuple[str, int], int]) -> list[Lane]:
+    """The lanes with the calls added whose lines the logs lost."""
+    return [
+        replace(
+            lane,
+            issued=lane.issued + lost[lane.communicator, lane.rank],
+            first_recent=lane.first_recent + lost[lane.communicator, lane.rank],
+        )
+        if lane.origin is Origin.CALLS and (lane.communicator, lane.rank) in lost
+        else lane
+        for lane in lanes
+    ]
+
+
+def _in_tables(
+    ident: str, tables: dict[int, CallTable], reader: Reader, lost: dict[tuple[str, int], int]
+) -> list[Divergence]:
+    """Steps over windows that agree and looks into those that do not; a rank with lost lines is shifted."""
+    shift: dict[int, int] = dict.fromkeys(tables, 0)
+    torn: list[Divergence] = []
+    position = _common_windows(tables) * WINDOW
+    while True:
+        here = {
+            rank: _calls(table, reader, position + 1 - shift[rank], WINDOW)
+            for rank, table in tables.items()
+        }
+        here = {rank: calls for rank, calls in here.items() if calls}
+        if len(here) < 2:
+            return torn
+        offset, agreed = _first_difference(here)
+        if offset is None:
+            position += agreed
+            continue
+        ordinal = position + offset + 1
+        calls = {rank: window[offset] for rank, window in here.items() if offset < len(window)}
+        gaps = _gaps(calls, tables, reader, shift, ordinal)
+        if not gaps:
+            lines = {
+                rank: Line(tables[rank].file, tables[rank].last_line, tables[rank].last_text)
+                for rank in calls
+                if tables[rank].count + shift[rank] == ordinal
+            }
+            return [*torn, Divergence(ident, Origin.CALLS, ordinal, calls, lines)]
+        for rank, gap in gaps.items():
+            shift[rank] += gap
+            lost[ident, rank] = shift[rank]
+        torn.append(Divergence(ident, Origin.CALLS, ordinal, calls, torn=True))
+        position = ordinal - 1
+
+
+def _common_windows(tables: Mapping[int, CallTable]) -> int:
+    """How many digests from the start agree on every rank that has them."""
+    most = max((len(t.windows) for t in tables.values()), default=0)
+    for index in range(most):
+        if len({t.windows[index] for t in tables.values() if index < len(t.windows)}) > 1:
+            return index
+        if any(len(t.windows) <= index for t in tables.values()):
+            return index
+    return most
+
+
+def _calls(table: CallTable, reader: Reader, first: int, number: int) -> tuple[Call, ...]:
+    """Calls from ordinal `first` on; from the table's tail where it reaches, else re-read."""
+    number = min(number, table.count - first + 1)
+    if number <= 0 or first < 1:
+        return ()
+    start_of_tail = table.count - len(table.tail) + 1
+    if first >= start_of_tail:
+        return table.tail[first - start_of_tail : first - start_of_tail + number]
+    return reader(table, first, number)
+
+
+def _first_difference(here: Mapping[int, tuple[Call, ...]]) -> tuple[int | None, int]:
+    """(index of the first call on which two ranks differ, how far the longest stretch without one reaches)."""
+    longest = max(here.values(), key=len)
+    nearest: int | None = None
+    for calls in {id(c): c for c in here.values()}.values():
+        common = longest[: len(calls)]
+        if calls != common:
+            index = next(i for i, differs in enumerate(map(ne, calls, common)) if differs)
+            nearest = index if nearest is None else min(nearest, index)
+    return nearest, len(longest)
+
+
+def _gaps(
+    calls: Mapping[int, Call],
+    tables: Mapping[int, CallTable],
+    reader: Reader,
+    shift: Mapping[int, int],
+    ordinal: int,
+) -> dict[int, int]:
+    """Rank → lines lost before `ordinal`, where the odd ranks agree with the majority again after a gap."""
+    usual, votes = Counter(calls.values()).most_common(1)[0]
+    if votes * 2 <= len(calls) and len(calls) > 2:
+        return {}
+    model = next(rank for rank, call in calls.items() if call == usual)
+    odd = [rank for rank, call in calls.items() if call != usual]
+    found: dict[int, int] = {}
+    for rank in odd:
+        gap = _gap(tables, reader, shift, ordinal, rank, model)
+        if gap is None and len(calls) == 2:
+            gap = _gap(tables, reader, shift, ordinal, model, rank)
+            rank = model
+        if gap is None:
+            return {}
+        found[rank] = gap
+    return found
+
+
+def _gap(
+    tables: Mapping[int, CallTable],
+    reader: Reader,
+    shift: Mapping[int, int],
+    ordinal: int,
+    torn: int,
+    model: int,
+) -> int | None:
+    ours = _calls(tables[torn], reader, ordinal - shift[torn], RESYNC)
+    theirs = _calls(tables[model], reader, ordinal - shift[model], RESYNC + MOST_LOST)
+    if len(ours) < RESYNC:
+        return None
+    for gap in range(1, MOST_LOST + 1):
+        if theirs[gap : gap + RESYNC] == ours:
+            return gap
+    return None
+
+
+def _in_tracks(ident: str, tracks: Mapping[int, Track]) -> Divergence | None:
+    """The first sequence number at which recorders differ; a rank whose ring lost it has no vote."""
+    filled = {rank: t for rank, t in tracks.items() if t.ids}
+    if len(filled) < 2:
+        return None
+    if len({(t.first, t.ids.tobytes()) for t in filled.values()}) == 1:
+        return None
+    start = min(t.first for t in filled.values())
+    end = max(t.first + len(t.ids) for t in filled.values())
+    distinct: dict[tuple[int, bytes], list[int]] = defaultdict(list)
+    for rank, track in filled.items():
+        distinct[track.first, track.ids.tobytes()].append(rank)
+    leaders = [filled[ranks[0]] for ranks in distinct.values()]
+    for sequence in range(start, end):
+        kinds = {_kind(track, sequence) for track in leaders} - {-1}
+        if len(kinds) > 1:
+            return _divergence(ident, filled, sequence)
+    return None
+
+
+def _kind(track: Track, sequence: int) -> int:
+    index = sequence - track.first
+    return track.ids[index] if 0 <= index < len(track.ids) else -1
+
+
+def _divergence(ident: str, tracks: Mapping[int, Track], sequence: int) -> Divergence:
+    calls: dict[int, Call] = {}
+    lines: dict[int, Line] = {}
+    for rank, track in tracks.items():
+        entry = track.entry(sequence)
+        if entry is not None:
+            calls[rank] = entry.call
+            lines[rank] = Line(track.file, 0, describe(entry))
+    if len(set(calls.values())) == 1:
+        names = {r: e.name for r, t in tracks.items() if (e := t.entry(sequence)) is not None}
+        calls = {rank: replace(call, op=names[rank]) for rank, call in calls.items()}
+    return Divergence(ident, Origin.RECORDER, sequence, calls, lines)

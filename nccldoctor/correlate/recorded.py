@@ -1,0 +1,163 @@
+"""Flight-recorder dumps as tracks: per communicator and rank, the collectives by sequence number, in small arrays."""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from nccldoctor.correlate.places import Places
+from nccldoctor.model.calls import Call
+from nccldoctor.model.digest import Digest
+from nccldoctor.model.events.recorded import RETIRED, RecorderLog
+from nccldoctor.model.events.state import RecorderDump, RecorderEntry, RecorderGroup
+
+Key = tuple[str, str, int | None, str | None]
+"""What must agree between ranks: PyTorch's name, NCCL's word, elements, datatype."""
+
+
+@dataclass(slots=True)
+class Track:
+    """The collectives of one rank on one communicator: `ids[i]` is the kind of the call with sequence `first` + i.
+
+    Kinds are indexes into `Kinds`; -1 stands where the ring buffer holds no such call. `at` leads to the entries.
+    `completed` is None where the recorder cannot tell (Gloo, once a call has failed).
+    """
+
+    file: str
+    entries: Sequence[RecorderEntry]
+    backend: str = ""
+    first: int = 1
+    ids: "array[int]" = field(default_factory=lambda: array("i"))
+    at: "array[int]" = field(default_factory=lambda: array("i"))
+    issued: int = 0
+    completed: int | None = None
+    pending: bool = False
+
+    def entry(self, sequence: int) -> RecorderEntry | None:
+        """The recorded call with that sequence number, the last one of a coalesced block."""
+        index = sequence - self.first
+        if not 0 <= index < len(self.at) or self.at[index] < 0:
+            return None
+        return self.entries[self.at[index]]
+
+    def last_entry(self) -> RecorderEntry | None:
+        return self.entry(self.first + len(self.ids) - 1) if self.ids else None
+
+    def recent(self, number: int) -> tuple[Call, ...]:
+        last = self.first + len(self.ids) - 1
+        found = (self.entry(s) for s in range(max(self.first, last - number + 1), last + 1))
+        return tuple(entry.call for entry in found if entry is not None)
+
+
+@dataclass(slots=True)
+class Kinds:
+    """Numbers for kinds of calls, the same for all ranks."""
+
+    _numbers: dict[object, int] = field(default_factory=dict)
+
+    def of(self, key: object) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+def tracks(places: Places, digests: Sequence[Digest]) -> dict[str, dict[int, Track]]:
+    """Communicator → rank inside it → its track; of two dumps of one rank the longer one counts."""
+    kinds = Kinds()
+    found: dict[str, dict[int, Track]] = {}
+    for dump in (e for d in digests for e in d.events if isinstance(e, RecorderDump)):
+        for group, track in _split(dump, kinds).items():
+            seat = places.seat_in_group(group, dump.speaker.rank)
+            if seat is None:
+                continue
+            known = found.setdefault(seat[0], {}).get(seat[1])
+            if known is None or (track.issued, len(track.ids)) > (known.issued, len(known.ids)):
+                found[seat[0]][seat[1]] = track
+    return found
+
+
+def describe(entry: RecorderEntry) -> str:
+    """The entry as a line of evidence."""
+    sizes = ", ".join("x".join(map(str, size)) for size in entry.input_sizes)
+    retired = ", retired" if entry.retired else ""
+    return (
+        f"#{entry.sequence} {entry.backend}:{entry.name} [{sizes}] {entry.call.datatype or ''} "
+        f"{entry.state}{retired}"
+    ).replace("  ", " ")
+
+
+def _key(entry: RecorderEntry) -> Key:
+    return entry.name.lower(), entry.call.op, entry.call.count, entry.call.datatype
+
+
+def _split(dump: RecorderDump, kinds: Kinds) -> dict[str, Track]:
+    entries = dump.entries
+    made = {
+        g.name: Track(dump.line.file, entries, issued=max(g.enqueued or 0, 0)) for g in dump.groups
+    }
+    log = entries if isinstance(entries, RecorderLog) else None
+    if log is not None:
+        shapes: Sequence[RecorderEntry] = log.shapes
+        numbers = zip(log.shape, log.sequence, strict=True)
+    else:
+        shapes = entries
+        numbers = zip(range(len(entries)), (e.sequence for e in entries), strict=True)
+    targets = [
+        None if shape.p2p else (made.setdefault(shape.group, Track(dump.line.file, entries)), shape)
+        for shape in shapes
+    ]
+    ids = [kinds.of(_key(shape)) for shape in shapes]
+    after_p2p = False
+    for position, (index, sequence) in enumerate(numbers):
+        target = targets[index]
+        if target is None:
+            after_p2p = True
+            continue
+        track, shape = target
+        if not (after_p2p and shape.call.op == "Coalesced"):
+            _append(track, sequence, ids[index], position, kinds)
+        after_p2p = False
+    for group in dump.groups:
+        _finish(made[group.name], group)
+    for track in made.values():
+        if track.ids:
+            track.issued = max(track.issued, track.first + len(track.ids) - 1)
+    return made
+
+
+def _append(track: Track, sequence: int, kind: int, position: int, kinds: Kinds) -> None:
+    ids, at = track.ids, track.at
+    if not ids:
+        track.first = sequence
+    gap = sequence - track.first - len(ids)
+    if gap == -1:  # a coalesced block: its calls share one sequence number
+        ids[-1] = kinds.of((ids[-1], kind))
+        at[-1] = position
+        return
+    if gap < 0 or gap > 1 << 20:
+        return
+    if gap:
+        ids.extend([-1] * gap)
+        at.extend([-1] * gap)
+    ids.append(kind)
+    at.append(position)
+
+
+def _finish(track: Track, group: RecorderGroup) -> None:
+    last = track.last_entry()
+    if last is None:
+        track.completed = group.completed
+        return
+    track.backend = last.backend
+    track.pending = last.state != "completed" and not (last.backend == "gloo" and last.retired)
+    track.completed = group.completed
+    if last.backend == "gloo" and last.retired:
+        track.completed = None
+    elif group.completed is None and isinstance(track.entries, RecorderLog):
+        track.completed = _completed(track, track.entries)
+
+
+def _completed(track: Track, log: RecorderLog) -> int | None:
+    """The last sequence with state completed, for dumps without a status."""
+    for index in range(len(track.at) - 1, -1, -1):
+        position = track.at[index]
+        if position >= 0 and log.state[position] & ~RETIRED == 2:
+            return track.first + index
+    return None
