@@ -95,7 +95,7 @@ def _in_tables(
             shift[rank] += gap
             lost[ident, rank] = shift[rank]
         torn.append(Divergence(ident, Origin.CALLS, ordinal, calls, torn=True))
-        position = ordinal - 1
+        position = ordinal - 1 + max(gaps.values())
 
 
 def _common_windows(tables: Mapping[int, CallTable]) -> int:
