@@ -1,1 +1,151 @@
 """The pipeline on one page: evidence files → digests → jobs → findings → report."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from pathlib import Path
+
+from nccldoctor import correlate, report
+from nccldoctor.diagnose import engine, verdict
+from nccldoctor.diagnose.catalogue import diagnoses
+from nccldoctor.errors import DoctorError
+from nccldoctor.evidence.discover import Input, discover
+from nccldoctor.model.digest import Coverage, Digest, Unknown
+from nccldoctor.model.finding import Finding, NotChecked
+from nccldoctor.model.job import Job
+from nccldoctor.model.report import Report
+from nccldoctor.parse import digest_input, reread
+from nccldoctor.report.atomic import write_text
+
+WORTH_PROCESSES_BYTES = 16 << 20
+
+Progress = Callable[[int, int], None]
+"""Told how many inputs are done, and of how many."""
+
+
+def examine(
+    paths: Sequence[str],
+    *,
+    executor: Executor | None = None,
+    partial: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """The report on everything below these paths; `executor` digests several files at a time.
+
+    Raises DoctorError when no path can be read.
+    """
+    return conclude(digest(gather(paths), executor, progress), partial=partial)
+
+
+def gather(paths: Sequence[str]) -> list[Input]:
+    """The inputs behind these paths. Raises DoctorError, saying how to mend it, when none can be used."""
+    inputs = discover(paths)
+    if all(item.trouble for item in inputs):
+        why = "; ".join(f"{item.path}: {item.trouble}" for item in inputs[:3])
+        raise DoctorError(
+            f"Nothing to read ({why}). Give files or folders with NCCL logs, ranks' output or dumps"
+        )
+    return inputs
+
+
+def digest(
+    inputs: Sequence[Input], executor: Executor | None = None, progress: Progress | None = None
+) -> list[Digest]:
+    """One digest per input, in the order of the inputs, whoever makes them."""
+    made = executor.map(digest_input, inputs) if executor else map(digest_input, inputs)
+    digests = []
+    for done in made:
+        digests.append(done)
+        if progress is not None:
+            progress(len(digests), len(inputs))
+    return digests
+
+
+def conclude(digests: Sequence[Digest], *, partial: bool = False) -> Report:
+    """The report that these digests add up to; the same digests give the same bytes."""
+    jobs = correlate.build(digests, reread, partial=partial)
+    findings, not_checked = _diagnose(jobs)
+    return Report(
+        verdict=verdict.decide(findings, jobs),
+        findings=findings,
+        not_checked=not_checked,
+        jobs=jobs,
+        facts=tuple(correlate.facts(job) for job in jobs),
+        coverage=_coverage(d.coverage for d in digests),
+        inputs=tuple(d.source for d in digests),
+    )
+
+
+def write_reports(
+    result: Report,
+    *,
+    html: Path | None = None,
+    json: Path | None = None,
+    markdown: Path | None = None,
+) -> None:
+    """Writes the reports asked for, each whole or not at all."""
+    for path, render in (
+        (html, report.to_html),
+        (json, report.to_json),
+        (markdown, report.to_markdown),
+    ):
+        if path is not None:
+            write_text(path, render(result))
+
+
+def narrowed(result: Report, select: Sequence[str], ignore: Sequence[str]) -> Report:
+    """The report with only the codes (or groups) selected and none of those ignored, and a verdict to match."""
+
+    def wanted(code: str) -> bool:
+        names = (code, code.rstrip("0123456789"))
+        return (not select or any(n in select for n in names)) and not any(
+            n in ignore for n in names
+        )
+
+    findings = tuple(f for f in result.findings if wanted(f.code))
+    return replace(
+        result,
+        findings=findings,
+        not_checked=tuple(n for n in result.not_checked if wanted(n.code)),
+        verdict=verdict.decide(findings, result.jobs),
+    )
+
+
+def worth_processes(inputs: Sequence[Input]) -> bool:
+    """Is there enough to read that starting processes pays?"""
+    return len(inputs) > 1 and sum(item.size or 0 for item in inputs) > WORTH_PROCESSES_BYTES
+
+
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _diagnose(jobs: Iterable[Job]) -> tuple[tuple[Finding, ...], tuple[NotChecked, ...]]:
+    every = diagnoses()
+    results = [engine.examine(job, every) for job in jobs]
+    if len(results) == 1:
+        return results[0]
+    findings = engine.order((f for found, _ in results for f in found), every)
+    not_checked = {n.code: n for _, missing in results for n in missing}
+    checked = {d.code for d in every} - {
+        code for code in not_checked if all(code in {n.code for n in m} for _, m in results)
+    }
+    return findings, tuple(n for code, n in sorted(not_checked.items()) if code not in checked)
+
+
+def _coverage(parts: Iterable[Coverage]) -> Coverage:
+    lines = records = understood = 0
+    unknown: dict[str, Unknown] = {}
+    for part in parts:
+        lines += part.lines
+        records += part.records
+        understood += part.understood
+        for shape in part.unknown:
+            known = unknown.get(shape.shape)
+            count = shape.count + (known.count if known else 0)
+            first = known.first if known else shape.first
+            unknown[shape.shape] = Unknown(shape.shape, count, first)
+    ordered = sorted(unknown.values(), key=lambda u: (-u.count, u.shape))
+    return Coverage(lines, records, understood, tuple(ordered))

@@ -1,0 +1,100 @@
+"""`nccldoctor parse`: evidence in, report out."""
+
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from nccldoctor.errors import DoctorError
+
+_LOUD = {"error": ("error",), "warning": ("error", "warning"), "note": ("error", "warning", "note")}
+
+
+@click.command(name="parse")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+@click.option(
+    "--html", metavar="FILE", help="Where the HTML report goes.  [nccldoctor-report.html]"
+)
+@click.option("--json", metavar="FILE", help="Write JSON too; - for standard output.")
+@click.option(
+    "--markdown", metavar="FILE", help="Write Markdown for a ticket; - for standard output."
+)
+@click.option("--no-html", is_flag=True, help="Do not write the HTML report.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "note", "never"]),
+    default="error",
+    show_default=True,
+    help="Exit with 1 when there is a finding at or above this.",
+)
+@click.option(
+    "--redact", is_flag=True, help="Replace hosts, addresses, paths and users by pseudonyms."
+)
+@click.option("--jobs", type=click.IntRange(1), help="Processes that read files.  [cores]")
+@click.option("--partial", is_flag=True, help="I know that logs of some ranks are missing.")
+@click.option("--select", metavar="CODES", help="Only these codes or groups, comma-separated.")
+@click.option("--ignore", metavar="CODES", help="Not these codes or groups, comma-separated.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def command(
+    paths: tuple[str, ...],
+    html: str | None,
+    json: str | None,
+    markdown: str | None,
+    no_html: bool,
+    fail_on: str,
+    redact: bool,
+    jobs: int | None,
+    partial: bool,
+    select: str | None,
+    ignore: str | None,
+    quiet: bool,
+) -> None:
+    """Read evidence of a job and write the report.
+
+    PATH… are files, globs, folders, or - for standard input: NCCL logs, the ranks' output, flight-recorder dumps,
+    RAS answers, topology files, nvidia-smi and kernel text, compressed or in tar files.
+
+    \b
+    nccldoctor parse /tmp/nccl_debug_*.log rank*.out
+    nccldoctor parse run-folder/ --json - --no-html
+    kubectl logs job/train --all-containers --prefix | nccldoctor parse -
+    """
+    from nccldoctor import doctor, report
+    from nccldoctor.cli.progress import progress
+
+    if json == "-" and markdown == "-":
+        raise DoctorError("Only one of --json and --markdown can go to standard output")
+    with ExitStack() as stack:
+        workers = jobs or doctor.usable_cores()
+        shown = stack.enter_context(progress("Reading", quiet=quiet or "-" in (json, markdown)))
+        inputs = doctor.gather(paths)
+        executor = None
+        if workers > 1 and doctor.worth_processes(inputs):
+            executor = stack.enter_context(ProcessPoolExecutor(workers))
+        digests = doctor.digest(inputs, executor, shown)
+    result = doctor.conclude(digests, partial=partial)
+    if select or ignore:
+        result = doctor.narrowed(result, _codes(select), _codes(ignore))
+    if redact:
+        raise DoctorError("Redaction is not there yet")
+    written = None if no_html else Path(html or "nccldoctor-report.html")
+    doctor.write_reports(
+        result,
+        html=written,
+        json=Path(json) if json and json != "-" else None,
+        markdown=Path(markdown) if markdown and markdown != "-" else None,
+    )
+    if json == "-":
+        sys.stdout.write(report.to_json(result))
+    elif markdown == "-":
+        sys.stdout.write(report.to_markdown(result))
+    elif not quiet:
+        report.show(result, written)
+    if any(f.severity.value in _LOUD.get(fail_on, ()) for f in result.findings):
+        sys.exit(1)
+
+
+def _codes(text: str | None) -> tuple[str, ...]:
+    return tuple(code.strip().upper() for code in (text or "").split(",") if code.strip())

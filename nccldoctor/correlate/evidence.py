@@ -1,0 +1,57 @@
+"""Which kinds of evidence a job has, told by its events; what is absent cannot be called fine."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from nccldoctor.model.digest import Digest
+from nccldoctor.model.event import Event
+from nccldoctor.model.events import nccl, state, torch, trouble
+from nccldoctor.model.job import Evidence
+from nccldoctor.model.source import Kind
+
+_TOLD_BY: Mapping[type[Event], tuple[Evidence, ...]] = {
+    nccl.CommStart: (Evidence.INFO_LOG,),
+    nccl.CommComplete: (Evidence.INFO_LOG,),
+    nccl.DriverVersion: (Evidence.INFO_LOG,),
+    nccl.EnvironmentSet: (Evidence.ENVIRONMENT,),
+    nccl.BootstrapInterface: (Evidence.INFO_LOG, Evidence.NETWORK),
+    nccl.NetworkChosen: (Evidence.INFO_LOG, Evidence.NETWORK),
+    nccl.NetDevices: (Evidence.NETWORK,),
+    nccl.Edge: (Evidence.INFO_LOG,),
+    nccl.GraphFound: (Evidence.GRAPH,),
+    nccl.TopologyLine: (Evidence.GRAPH,),
+    nccl.PathLine: (Evidence.GRAPH,),
+    nccl.AlgorithmChosen: (Evidence.TUNING,),
+    state.TopologyFile: (Evidence.GRAPH,),
+    state.RecorderDump: (Evidence.RECORDER,),
+    state.RasSnapshot: (Evidence.RAS,),
+    state.BandwidthRow: (Evidence.BANDWIDTH,),
+    state.GpuState: (Evidence.HOST_STATE,),
+    state.LinkMatrix: (Evidence.HOST_STATE,),
+    state.Xid: (Evidence.KERNEL,),
+    state.OomKilled: (Evidence.KERNEL,),
+    state.ProcessEnvironment: (Evidence.ENVIRONMENT,),
+    torch.WatchdogTimeout: (Evidence.WATCHDOG,),
+    torch.GroupProgress: (Evidence.WATCHDOG,),
+    torch.DumpSignal: (Evidence.WATCHDOG,),
+    torch.WatchdogStuck: (Evidence.WATCHDOG,),
+    torch.FingerprintMismatch: (Evidence.WATCHDOG,),
+    torch.Stack: (Evidence.STACKS,),
+    torch.ProcessEnded: (Evidence.LAUNCHER,),
+}
+
+
+def kinds(digests: Sequence[Digest], events: Iterable[Event]) -> frozenset[Evidence]:
+    """The kinds of evidence in these digests."""
+    found: set[Evidence] = set()
+    for event in events:
+        found.update(_TOLD_BY.get(type(event), ()))
+    if any(isinstance(e, trouble.Warned) for d in digests for e in d.events):
+        found.add(Evidence.NCCL_LOG)
+    for digest in digests:
+        if digest.coverage.records:
+            found.add(Evidence.NCCL_LOG)
+        if digest.calls:
+            found.add(Evidence.CALLS)
+        if digest.source.kind is Kind.LOG and digest.coverage.records < digest.coverage.lines:
+            found.add(Evidence.OUTPUT)
+    return frozenset(found)

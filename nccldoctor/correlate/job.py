@@ -1,0 +1,115 @@
+"""Puts the job together: processes, communicators, global ranks, groups, lanes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nccldoctor.correlate.communicators import Communicators
+from nccldoctor.correlate.evidence import kinds
+from nccldoctor.correlate.groups import Groups, join
+from nccldoctor.correlate.processes import Draft, Processes
+from nccldoctor.correlate.ranks import assign
+from nccldoctor.model.calls import Call, CallTable
+from nccldoctor.model.digest import Digest
+from nccldoctor.model.event import Event
+from nccldoctor.model.events.nccl import BootstrapInterface, NetDevices
+from nccldoctor.model.job import Host, Job, Process
+
+Reader = Callable[[CallTable, int, int], tuple[Call, ...]]
+"""Re-reads calls of a table: (table, ordinal of the first from 1, how many)."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What lanes and alignment need to know of who is who."""
+
+    processes: Processes
+    logged: Communicators
+    groups: Groups
+    digests: Sequence[Digest]
+
+
+def build(digests: Sequence[Digest], reader: Reader, *, partial: bool = False) -> tuple[Job, ...]:
+    """The jobs of these digests. `partial` says that logs are known to be missing."""
+    if not digests:
+        return ()
+    return (_job(digests, reader, partial),)
+
+
+def _job(digests: Sequence[Digest], reader: Reader, partial: bool) -> Job:
+    events = [event for digest in digests for event in digest.events]
+    processes = Processes(digests)
+    logged = Communicators(digests, processes)
+    world_size = assign(processes, list(logged.tables.values()))
+    processes.attach_streams(digests)
+    groups = join(logged.build(), processes, events, world_size)
+    joined = Joined(processes, logged, groups, digests)
+    lanes, divergences = _compare(joined, reader)
+    drafts = processes.drafts
+    owners = [(event, d.id if (d := processes.of_event(event)) else None) for event in events]
+    stages = _last_stages(groups)
+    return Job(
+        hosts=_hosts(drafts, owners),
+        processes=[
+            Process(
+                id=d.id,
+                host=d.host,
+                pid=d.pid,
+                rank=d.rank,
+                local_rank=d.local_rank,
+                device=d.device,
+                bus_id=d.bus_id,
+                files=tuple(sorted(d.files)),
+                last_stage=stages.get(d.id),
+            )
+            for d in drafts
+        ],
+        communicators=sorted(groups.communicators.values(), key=lambda c: (-c.size, c.id)),
+        lanes=lanes,
+        divergences=divergences,
+        events=owners,
+        evidence=kinds(digests, events),
+        sources=[d.source for d in digests],
+        world_size=world_size or _size(groups),
+        partial=partial,
+    )
+
+
+def _size(groups: Groups) -> int | None:
+    return max((c.size for c in groups.communicators.values()), default=None)
+
+
+def _last_stages(groups: Groups) -> dict[int, str]:
+    return {
+        m.process: m.stage
+        for c in sorted(groups.communicators.values(), key=lambda c: c.size)
+        for m in c.members
+        if m.process is not None and m.stage is not None
+    }
+
+
+def _hosts(drafts: Sequence[Draft], owners: Sequence[tuple[Event, int | None]]) -> list[Host]:
+    names = sorted({d.host for d in drafts if d.host})
+    addresses: dict[str, set[str]] = {name: set() for name in names}
+    nics: dict[str, set[str]] = {name: set() for name in names}
+    for event, owner in owners:
+        host = drafts[owner].host if owner is not None else None
+        if host is None:
+            continue
+        if isinstance(event, BootstrapInterface):
+            addresses[host].add(event.address)
+        elif isinstance(event, NetDevices) and event.devices:
+            nics[host].add(event.devices.strip())
+    return [
+        Host(
+            name=name,
+            ranks=tuple(sorted(d.rank for d in drafts if d.host == name and d.rank is not None)),
+            gpus=tuple(sorted({d.bus_id for d in drafts if d.host == name and d.bus_id})),
+            nics=tuple(sorted(nics[name])),
+            addresses=tuple(sorted(addresses[name])),
+        )
+        for name in names
+    ]
+
+
+def _compare(joined: Joined, reader: Reader) -> tuple[list, list]:  # type: ignore[type-arg]
+    return [], []

@@ -1,0 +1,1 @@
+"""Set-up: processes find each other, get their GPUs, and build communicators."""

@@ -1,0 +1,70 @@
+"""Every diagnosis fires on its own sick samples, is silent on its healthy ones, and on every healthy run."""
+
+from pathlib import Path
+
+import pytest
+
+from nccldoctor import doctor
+from nccldoctor.diagnose.catalogue import diagnoses
+from nccldoctor.diagnose.diagnosis import Diagnosis, Sample
+from nccldoctor.model.finding import Severity
+from nccldoctor.model.report import Report
+
+SAMPLES = Path(__file__).parent.parent / "sample_logs"
+
+
+def _report(sample: str | Sample, scratch: Path) -> Report:
+    if isinstance(sample, Sample):
+        return doctor.examine([str(SAMPLES / sample.folder)])
+    path = scratch / "job.log"
+    path.write_text(sample)
+    return doctor.examine([str(path)])
+
+
+def _cases(which: str) -> list[object]:
+    return [
+        pytest.param(d, sample, id=f"{d.code}-{name}")
+        for d in diagnoses()
+        for name, sample in getattr(d, which).items()
+    ]
+
+
+@pytest.mark.parametrize(("diagnosis", "sample"), _cases("fires_on"))
+def test_fires(diagnosis: Diagnosis, sample: str | Sample, tmp_path: Path) -> None:
+    report = _report(sample, tmp_path)
+    assert diagnosis.code in {f.code for f in report.findings}, _said(report)
+
+
+@pytest.mark.parametrize(("diagnosis", "sample"), _cases("silent_on"))
+def test_is_silent(diagnosis: Diagnosis, sample: str | Sample, tmp_path: Path) -> None:
+    report = _report(sample, tmp_path)
+    loud = {f.code for f in report.findings if f.severity is not Severity.NOTE}
+    assert diagnosis.code not in loud, _said(report)
+
+
+@pytest.mark.parametrize("diagnosis", diagnoses(), ids=lambda d: d.code)
+def test_is_complete(diagnosis: Diagnosis) -> None:
+    assert diagnosis.documentation.strip(), "the docstring is the explanation that people read"
+    assert diagnosis.fires_on and diagnosis.silent_on, "both kinds of samples are needed"
+    assert diagnosis.remedy, "say what to do"
+
+
+def test_codes_are_unique() -> None:
+    codes = [d.code for d in diagnoses()]
+    names = [d.name for d in diagnoses()]
+    assert len(codes) == len(set(codes)) and len(names) == len(set(names))
+
+
+def test_nothing_explains_itself() -> None:
+    explains = {d.code: set(d.explains) for d in diagnoses()}
+    for code in explains:
+        seen, following = set(), set(explains[code])
+        while following:
+            seen |= following
+            following = {c for f in following for c in explains.get(f, ())} - seen
+        assert code not in seen, f"{code} explains itself through {sorted(seen)}"
+
+
+def _said(report: Report) -> str:
+    internal = [n for n in report.not_checked if "internal error" in n.because]
+    return f"{[(f.code, f.severity.value, f.title) for f in report.findings]} {internal}"
