@@ -38,7 +38,7 @@ def who_ranks(ranks: Sequence[int], hosts: Sequence[str], otherwise: str = "A ra
     else:
         where = f" on {', '.join(hosts)}" if hosts else ""
     if not ranks:
-        return f"{otherwise}{where}"
+        return f"{'Ranks' if otherwise == 'A rank' and len(hosts) > 1 else otherwise}{where}"
     return f"Rank{'s' * (len(set(ranks)) != 1)} {ranges(ranks)}{where}"
 
 

@@ -1,0 +1,71 @@
+"""Ranks of one job cut their data into pieces of different sizes.
+
+NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE and NCCL_LL128_BUFFSIZE must be the same on all ranks of a communicator, for sender and
+receiver count in steps of them. When only NCCL's complaint of sizes is there and no variable, ranks may as well have
+called collectives of different sizes (COLL02).
+"""
+
+from collections.abc import Iterable
+
+from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.settings import named
+from nccldoctor.diagnose.words import lines, who
+from nccldoctor.knowledge.buffers import BUFFERS
+from nccldoctor.model.events.fabric import SizesDisagree
+from nccldoctor.model.finding import Confidence, Severity
+from nccldoctor.model.job import Evidence, Job
+
+code = "BUF05"
+name = "buffer-size-differs-between-ranks"
+severity = Severity.ERROR
+needs = (Evidence.ENVIRONMENT, Evidence.NCCL_LOG)
+explains = ("NET01", "NET10", "HANG02", "HANG04")
+remedy = (
+    "unset NCCL_BUFFSIZE NCCL_LL_BUFFSIZE NCCL_LL128_BUFFSIZE  # on every rank",
+    "for h in $HOSTS; do ssh $h 'env | grep BUFFSIZE; cat /etc/nccl.conf ~/.nccl.conf'; done",
+)
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding a variable that differs; else one for sizes that NCCL's network complains of."""
+    complaints = job.events(SizesDisagree)
+    found = False
+    for variable in BUFFERS:
+        shown = {s.value: s for s in named(job, variable)}
+        if len(shown) > 1:
+            found = True
+            events = [s.event for s in named(job, variable)]
+            yield Found(
+                title=f"{who(job, events)}: {variable} differs ({', '.join(sorted(shown))})",
+                evidence=lines([*(s.event for s in shown.values()), *complaints[:1]]),
+                ranks=job.ranks_of(events),
+                hosts=job.hosts_of(events),
+            )
+    if complaints and not found:
+        yield Found(
+            title=f"{who(job, complaints)}: {complaints[0].message}: buffers or collectives differ in size between ranks",
+            evidence=lines(complaints),
+            ranks=job.ranks_of(complaints),
+            hosts=job.hosts_of(complaints),
+            confidence=Confidence.LOW,
+        )
+
+
+_A = "gpu-1:71:71 [0] "
+_B = "gpu-2:81:81 [0] "
+fires_on = {
+    "2.12+": _A
+    + "NCCL INFO NCCL_BUFFSIZE set by environment to 8388608.\n"
+    + _B
+    + "NCCL INFO NCCL_BUFFSIZE set by environment to 4194304.\n",
+    "2.12-2.19, the network": _A
+    + "transport/net_ib.cc:1300 NCCL WARN NET/IB : req 1/1 tag 7 peer 10.0.0.2<40822> collective mismatch error, local size 32768 remote size 65536\n",
+    "sockets": _A
+    + "transport/net_socket.cc:520 NCCL WARN NET/Socket : peer 10.0.0.2<40822> message truncated : receiving 65536 bytes instead of 32768. If you believe your socket network is in a healthy state, there may be a mismatch in collective sizes\n",
+}
+silent_on = {
+    "the same": _A
+    + "NCCL INFO NCCL_BUFFSIZE set by environment to 8388608.\n"
+    + _B
+    + "NCCL INFO NCCL_BUFFSIZE set by environment to 8388608.\n",
+}

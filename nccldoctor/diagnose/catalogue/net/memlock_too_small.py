@@ -1,0 +1,67 @@
+"""The limit of locked memory does not let NCCL register its buffers.
+
+RDMA pins memory; queue pairs, completion queues and buffers count against `ulimit -l`, which containers and services
+set to 64 KiB. The verbs call then fails with "Cannot allocate memory" while there is plenty. Real lack of host memory
+shows other signs too (BUF07), and an out-of-memory killer in the same evidence is taken for the cause instead.
+"""
+
+from collections.abc import Iterable
+
+from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.words import lines, who
+from nccldoctor.model.events.fabric import VerbFailed
+from nccldoctor.model.events.state import OomKilled
+from nccldoctor.model.events.trouble import AllocationFailed
+from nccldoctor.model.finding import Confidence, Severity
+from nccldoctor.model.job import Evidence, Job
+
+code = "NET08"
+name = "memlock-too-small"
+severity = Severity.ERROR
+needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
+explains = ("INIT01", "NET10", "CRASH01", "HANG04", "BUF06")
+remedy = (
+    "docker run --ulimit memlock=-1 …  # in a systemd unit: LimitMEMLOCK=infinity",
+    "echo '* - memlock unlimited' >> /etc/security/limits.d/rdma.conf  # Slurm: PropagateResourceLimitsExcept=MEMLOCK",
+    "ulimit -l  # in the job itself: must say unlimited",
+)
+_CALLS = ("ibv_reg_mr", "ibv_create_cq", "ibv_create_qp", "ibv_alloc_pd", "ibv_create_srq")
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding; none when host memory itself ran out."""
+    events = [
+        e
+        for e in job.events(VerbFailed)
+        if e.call.startswith(_CALLS) and (e.number == 12 or "allocate memory" in e.reason)
+    ]
+    if not events or job.events(OomKilled):
+        return
+    if any(e.memory == "host" for e in job.events(AllocationFailed)):
+        return
+    yield Found(
+        title=f"{who(job, events)}: {events[0].call} finds no memory to lock: the limit of locked memory is too small",
+        evidence=lines(events),
+        ranks=job.ranks_of(events),
+        hosts=job.hosts_of(events),
+        confidence=Confidence.MEDIUM,
+    )
+
+
+_H = "gpu-1:71:71 [0] "
+fires_on = {
+    "2.3-2.23": _H
+    + "misc/ibvwrap.cc:190 NCCL WARN Call to ibv_create_cq failed with error Cannot allocate memory\n",
+    "2.24+": _H
+    + "misc/ibvwrap.cc:190 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory errno 12\n",
+    "2.24+, number first": _H
+    + "misc/ibvwrap.cc:190 NCCL WARN Call to ibv_create_qp failed with 12 Cannot allocate memory\n",
+}
+silent_on = {
+    "no peer memory": _H
+    + "misc/ibvwrap.cc:190 NCCL WARN Call to ibv_reg_mr failed with error Bad address\n",
+    "the host has no memory": _H
+    + "misc/ibvwrap.cc:190 NCCL WARN Call to ibv_create_cq failed with error Cannot allocate memory\n"
+    + _H
+    + "include/alloc.h:40 NCCL WARN Failed to malloc 1048576 bytes\n",
+}

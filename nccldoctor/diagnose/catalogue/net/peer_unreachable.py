@@ -1,0 +1,58 @@
+"""A process cannot connect to another: refused, no route, timed out.
+
+"No route" and "unreachable" mean the wrong interface or a firewall; "refused" that nothing listens there any more,
+mostly because the peer already ended, which is then the cause; "timed out" a firewall that drops, or a dead host.
+NCCL's ports are picked by the kernel (/proc/sys/net/ipv4/ip_local_port_range), so a firewall must leave those open.
+"""
+
+from collections.abc import Iterable
+
+from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.peers import host_of_address, hostname
+from nccldoctor.diagnose.words import lines, some, who
+from nccldoctor.model.events.trouble import ConnectFailed
+from nccldoctor.model.finding import Confidence, Severity
+from nccldoctor.model.job import Evidence, Job
+
+code = "NET04"
+name = "peer-unreachable"
+severity = Severity.ERROR
+needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
+explains = ("INIT01", "NET10", "HANG04", "HANG02", "CRASH03")
+remedy = (
+    "export NCCL_SOCKET_IFNAME=eth0  # the interface whose subnet all hosts share: ip -br addr",
+    "ping -I eth0 PEER; nc -zv PEER PORT  # is there a route, and does a firewall drop it?",
+    "cat /proc/sys/net/ipv4/ip_local_port_range  # these ports must be open between the hosts",
+)
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding a reason, with the addresses that did not answer."""
+    events = job.events(ConnectFailed)
+    for reason in sorted({e.reason for e in events}):
+        same = [e for e in events if e.reason == reason]
+        addresses = sorted({h for e in same if (h := hostname(e.peer))})
+        hosts = {host for e in same if (host := host_of_address(job, e.peer))}
+        refused = "refused" in reason.lower()
+        yield Found(
+            title=f"{who(job, same)} cannot reach {some(addresses)}: {reason}",
+            evidence=lines(same),
+            ranks=job.ranks_of(same),
+            hosts=tuple(sorted(hosts | set(job.hosts_of(same)))),
+            confidence=Confidence.MEDIUM if refused else Confidence.HIGH,
+        )
+
+
+_H = "gpu-1:71:71 [0] "
+fires_on = {
+    "2.4-2.23": _H
+    + "misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to 192.168.19.14<52822> failed : No route to host\n",
+    "2.24-2.26": _H
+    + "misc/socket.cc:540 NCCL WARN socketPollConnect: connect returned Connection timed out, exceeded error retry count (35)\n",
+    "2.27+": _H
+    + "misc/socket.cc:540 NCCL WARN socketPollConnect: connect to 10.0.0.2<40822> returned Connection refused, exceeded error retry count after 35 attempts\n",
+}
+silent_on = {
+    "it answered at last": _H
+    + "NCCL INFO socketPollConnect: connect to 10.0.0.2<40822> returned Connection refused, retrying (1/34) after sleep for 100 msec\n",
+}
