@@ -4,7 +4,7 @@ import importlib.util
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,7 +87,7 @@ def _recorder(
 
 def instrument(
     environ: Mapping[str, str],
-    wanted: list[Setting],
+    wanted: Sequence[Setting],
     *,
     folder: Path,
     run: str,

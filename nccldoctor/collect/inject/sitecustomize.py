@@ -205,12 +205,15 @@ class _Reporter:
         groups = {}
         for group, name in list(c10d._world.pg_names.items()):
             try:
-                ranks = c10d._world.pg_group_ranks.get(group) or ()
-                groups[str(name)] = [group._get_sequence_number_for_group(), len(ranks)]
+                ranks = c10d._world.pg_group_ranks.get(group) or {}
+                count = group._get_sequence_number_for_group()
+                groups[str(name)] = [count, len(ranks), ranks.get(self.rank)]
             except Exception:
                 continue
         result = {"stage": "group", "rank": self.rank, "world": c10d.get_world_size()}
         result["groups"] = groups
+        cuda = sys.modules.get("torch.cuda")
+        result["cuda"] = bool(cuda is not None and cuda.is_initialized())
         native = sys.modules.get("torch._C._distributed_c10d")
         for name in ("_dump_fr_trace_json", "_dump_nccl_trace_json"):
             dump = getattr(native, name, None)

@@ -1,0 +1,131 @@
+"""The evidence gate: all that can be learnt of a sick job before anything of it is killed, within half a minute."""
+
+import contextlib
+import os
+import socket
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from nccldoctor.collect import bundle, hostfacts, observe, ras, stacks
+from nccldoctor.collect.intake import Intake, RankState
+
+_RAS_APART = 4.0
+
+
+def take(
+    folder: Path, intake: Intake, why: str, *, ras_address: str | None, suffix: str = ""
+) -> dict[str, Any]:
+    """Leaves stacks, recorder dumps, RAS answers, environments and host state in `folder`; what came of each.
+
+    Every part has its own limit in seconds and fails alone; the whole takes at most thirty.
+    """
+    began = time.monotonic()
+    ranks = observe.living(intake)
+    with ThreadPoolExecutor(5) as pool:
+        parts: dict[str, Future[Any]] = {
+            "stacks": pool.submit(stacks.of_ranks, ranks, folder, 8.0),
+            "dumps": pool.submit(recorder_dumps, folder, intake, ranks, 12.0),
+            "ras": pool.submit(ras_answers, folder, ras_address, suffix),
+            "xids": pool.submit(hostfacts.xids),
+            "nvidia_smi": pool.submit(hostfacts.nvidia_smi, folder),
+        }
+        environments = [
+            {"rank": s.rank, "pid": s.pid, "variables": hostfacts.variables(s.pid)} for s in ranks
+        ]
+        host = {
+            "shared_memory": hostfacts.shared_memory(),
+            "processes": hostfacts.processes(s.pid for s in ranks),
+            "kernel_log_readable": hostfacts.kernel_log_readable(),
+        }
+        found = {name: _result(future) for name, future in parts.items()}
+    last = {str(s.rank): s.status for s in ranks}
+    taken = {
+        "why": why,
+        "host": socket.gethostname(),
+        "environments": environments,
+        "host_state": host,
+        "stacks": found["stacks"] or [],
+        "xids": found["xids"] or [],
+        "dumps": found["dumps"] or {},
+        "ras": found["ras"] or [],
+        "reports": last,
+        "took_seconds": round(time.monotonic() - began, 1),
+    }
+    trouble = bundle.snapshot(folder, f"evidence{suffix}.json", taken)
+    return {**taken, "trouble": trouble}
+
+
+def _result(future: "Future[Any]") -> Any:
+    try:
+        return future.result()
+    except Exception:  # one part's failure must not cost the others
+        return None
+
+
+def recorder_dumps(
+    folder: Path, intake: Intake, ranks: list[RankState], seconds: float
+) -> dict[str, str]:
+    """Asks every rank for its flight recorder, over its own thread and over PyTorch's pipe; {rank: what came}."""
+    intake.answers.clear()
+    asked = set(intake.ask_all({"do": "dump"}))
+    _poke_pipes(folder)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not asked <= set(intake.answers):
+        time.sleep(0.1)
+    found = {}
+    for state in ranks:
+        answer = intake.answers.get(state.pid)
+        file = folder / f"fr_rank_{state.rank}"
+        if file.is_file() and file.stat().st_size:
+            found[str(state.rank)] = file.name
+        elif answer is not None:
+            found[str(state.rank)] = str(answer.get("because", "nothing"))
+        else:
+            found[str(state.rank)] = "no answer: stopped, or stuck outside Python"
+    return found
+
+
+def _poke_pipes(folder: Path) -> None:
+    """Any byte makes PyTorch's monitor thread write its dump (NCCL only); nobody listening is no error."""
+    for pipe in sorted(folder.glob("fr_pipe_*.pipe")):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            try:
+                os.write(descriptor, b"1\n")
+            finally:
+                os.close(descriptor)
+
+
+def ras_answers(folder: Path, address: str | None, suffix: str) -> list[str]:
+    """Two answers some seconds apart, since only a state that stays is a hang, and diagnostics since NCCL 2.31."""
+    if address is None:
+        return []
+    first = ras.ask(address, "VERBOSE STATUS")
+    if not first:
+        return []
+    written = _write(folder, f"ras_1{suffix}.txt", first)
+    version = ras.version(first)
+    as_json = version is not None and version >= (2, 28)
+    if as_json:
+        written += _write(folder, f"ras_1{suffix}.json", ras.ask(address, "STATUS", form="json"))
+    time.sleep(_RAS_APART)
+    form = "json" if as_json else "text"
+    name = f"ras_2{suffix}.{'json' if as_json else 'txt'}"
+    written += _write(folder, name, ras.ask(address, "VERBOSE STATUS", form=form))
+    if version is not None and version >= (2, 31):
+        written += _write(
+            folder, f"ras_diagnostics{suffix}.txt", ras.ask(address, "DIAGNOSTICS", seconds=8)
+        )
+    return written
+
+
+def _write(folder: Path, name: str, text: str | None) -> list[str]:
+    if not text:
+        return []
+    try:
+        (folder / name).write_text(text)
+    except OSError:
+        return []
+    return [name]

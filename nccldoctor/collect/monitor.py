@@ -1,0 +1,88 @@
+"""Ties the watchdog to a running session: looks once a second, and on a hang takes evidence and decides."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from nccldoctor.collect import observe
+from nccldoctor.collect.session import Session
+from nccldoctor.collect.watchdog import State, Verdict, Watchdog
+
+
+@dataclass(slots=True)
+class Monitor:
+    """`on_hang` is kill, report or wait; `say` prints one line; `report` is called after evidence was taken."""
+
+    watchdog: Watchdog
+    on_hang: str
+    say: Callable[[str], None]
+    report: Callable[[Session], None]
+    every: float = 1.0
+    _next: float = 0.0
+    _last: Verdict = field(default_factory=lambda: Verdict(State.STARTING))
+    _hung_since: float | None = None
+
+    def tick(self, session: Session) -> str | None:
+        """Looks if it is time to; returns why the job is to be ended, or None."""
+        now = time.monotonic()
+        if now < self._next:
+            return None
+        self._next = now + self.every
+        closely = self._last.quiet_seconds > 2 * self.every
+        looks = observe.look_at_ranks(session.intake, closely=closely)
+        verdict = self.watchdog.observe(now, looks)
+        before, self._last = self._last, verdict
+        if not verdict.state.hung:
+            if before.state.hung:
+                self.say("the job moves again")
+                if session.outcome.hang is not None:
+                    session.outcome.hang["recovered"] = True
+                self._hung_since = None
+            return None
+        if self._hung_since is not None:
+            return None
+        self._hung_since = now
+        return self._hung(session, verdict, now)
+
+    def _hung(self, session: Session, verdict: Verdict, now: float) -> str | None:
+        text = sentence(verdict)
+        self.say(f"{text}; taking evidence")
+        kill = self.on_hang == "kill"
+        session.outcome.hang = note(verdict, text, ended_job=kill)
+        session.take_evidence(text)
+        if self.on_hang == "report":
+            self.report(session)
+        return text if kill else None
+
+
+def note(verdict: Verdict, text: str, *, ended_job: bool) -> dict[str, Any]:
+    """What the bundle keeps of a hang."""
+    state = {State.SKEWED: "skewed", State.SYMMETRIC: "symmetric", State.INIT: "init"}
+    return {
+        "state": state[verdict.state],
+        "quiet_seconds": round(verdict.quiet_seconds, 1),
+        "behind": list(verdict.behind),
+        "waiting": list(verdict.waiting),
+        "sentence": text,
+        "ended_job": ended_job,
+    }
+
+
+def sentence(verdict: Verdict) -> str:
+    """The hang in one sentence, names first."""
+    quiet = f"for {verdict.quiet_seconds:.0f} s"
+    who = _ranks(verdict.behind)
+    if verdict.state is State.INIT:
+        if verdict.behind:
+            return f"{who} did not reach the set-up of process groups; no progress {quiet}"
+        return f"process groups are not set up; no progress {quiet}"
+    if verdict.state is State.SKEWED:
+        verb = "is" if len(verdict.behind) == 1 else "are"
+        return f"{who} {verb} behind; no collective was started {quiet}"
+    return f"no rank has started a collective {quiet}, and none is behind"
+
+
+def _ranks(ranks: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, ranks[:16])) + (", …" if len(ranks) > 16 else "")
+    return f"rank{'s' if len(ranks) != 1 else ''} {shown}"

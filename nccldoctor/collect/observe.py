@@ -1,0 +1,60 @@
+"""Looks at the ranks of this host: their own reports, joined with what the kernel says of their processes."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from nccldoctor.collect import procfs
+from nccldoctor.collect.intake import Intake, RankState
+from nccldoctor.collect.watchdog import Look
+
+
+def look_at_ranks(intake: Intake, *, closely: bool) -> list[Look]:
+    """One look per living rank, by rank; a rank that has not told its number yet is left out.
+
+    `closely` also counts what their child processes do, which costs a walk over all processes of the host.
+    """
+    now = time.monotonic()
+    looks: dict[int, Look] = {}
+    for state in list(intake.ranks.values()):
+        reading = procfs.read(state.pid)
+        if state.rank is None or reading is None or reading.state in "ZX":
+            continue
+        looks[state.rank] = _look(state, reading, now, closely)
+    return [looks[rank] for rank in sorted(looks)]
+
+
+def _look(state: RankState, reading: procfs.Reading, now: float, closely: bool) -> Look:
+    status = state.status
+    children = reading.children_cpu_seconds
+    for pid in procfs.descendants(state.pid) if closely else ():
+        below = procfs.read(pid)
+        if below is not None:
+            children += below.cpu_seconds + below.children_cpu_seconds
+    return Look(
+        rank=int(state.rank or 0),
+        stage=str(status.get("stage", "python")),
+        counters=counters(status),
+        phase=status.get("phase"),
+        waiting=bool(status.get("waiting")),
+        moving=int(status.get("moving") or 0),
+        silent=now - state.heard,
+        process_state=reading.state,
+        cpu_seconds=reading.cpu_seconds,
+        children_cpu_seconds=children,
+        io_bytes=procfs.written_bytes(state.pid) or 0,
+        output_bytes=state.output_bytes,
+        spins=bool(status.get("cuda")),
+    )
+
+
+def counters(status: Mapping[str, Any]) -> dict[str, int]:
+    """Sequence numbers per process group, as this rank last told them."""
+    groups = status.get("groups") or {}
+    return {str(name): int(entry[0]) for name, entry in groups.items()}
+
+
+def living(intake: Intake) -> list[RankState]:
+    """The ranks' processes that are still there, by rank."""
+    found = [s for s in list(intake.ranks.values()) if s.rank is not None and procfs.read(s.pid)]
+    return sorted(found, key=lambda s: (int(s.rank or 0), s.pid))
