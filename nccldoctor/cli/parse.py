@@ -30,7 +30,13 @@ _LOUD = {"error": ("error",), "warning": ("error", "warning"), "note": ("error",
     help="Exit with 1 when there is a finding at or above this.",
 )
 @click.option(
-    "--redact", is_flag=True, help="Replace hosts, addresses, paths and users by pseudonyms."
+    "--redact",
+    "redacted",
+    is_flag=True,
+    help="Replace hosts, addresses, paths and users by pseudonyms.",
+)
+@click.option(
+    "--redact-key", metavar="FILE", help="Redact, and keep here which pseudonym is whose."
 )
 @click.option("--jobs", type=click.IntRange(1), help="Processes that read files.  [cores]")
 @click.option("--partial", is_flag=True, help="I know that logs of some ranks are missing.")
@@ -44,7 +50,8 @@ def command(
     markdown: str | None,
     no_html: bool,
     fail_on: str,
-    redact: bool,
+    redacted: bool,
+    redact_key: str | None,
     jobs: int | None,
     partial: bool,
     select: str | None,
@@ -61,8 +68,12 @@ def command(
     nccldoctor parse run-folder/ --json - --no-html
     kubectl logs job/train --all-containers --prefix | nccldoctor parse -
     """
+    from json import dumps
+
     from nccldoctor import doctor, report
     from nccldoctor.cli.progress import progress
+    from nccldoctor.report.atomic import write_text
+    from nccldoctor.report.redact import redact, redact_with_key
 
     if json == "-" and markdown == "-":
         raise DoctorError("Only one of --json and --markdown can go to standard output")
@@ -77,8 +88,11 @@ def command(
     result = doctor.conclude(digests, partial=partial)
     if select or ignore:
         result = doctor.narrowed(result, _codes(select), _codes(ignore))
-    if redact:
-        raise DoctorError("Redaction is not there yet")
+    if redacted and not redact_key:
+        result = redact(result)
+    elif redact_key:
+        result, names = redact_with_key(result)
+        write_text(Path(redact_key), dumps(names, indent=1, sort_keys=True) + "\n")
     written = None if no_html else Path(html or "nccldoctor-report.html")
     doctor.write_reports(
         result,

@@ -1,31 +1,20 @@
 """Puts the job together: processes, communicators, global ranks, groups, lanes."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from nccldoctor.correlate.communicators import Communicators
+from nccldoctor.correlate.compare import compare
 from nccldoctor.correlate.evidence import kinds
 from nccldoctor.correlate.groups import Groups, join
+from nccldoctor.correlate.places import Places, Reader
 from nccldoctor.correlate.processes import Draft, Processes
 from nccldoctor.correlate.ranks import assign
-from nccldoctor.model.calls import Call, CallTable
+from nccldoctor.model.calls import CallTable
 from nccldoctor.model.digest import Digest
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import BootstrapInterface, NetDevices
+from nccldoctor.model.events.state import Instrumented
 from nccldoctor.model.job import Host, Job, Process
-
-Reader = Callable[[CallTable, int, int], tuple[Call, ...]]
-"""Re-reads calls of a table: (table, ordinal of the first from 1, how many)."""
-
-
-@dataclass(frozen=True)
-class Joined:
-    """What lanes and alignment need to know of who is who."""
-
-    processes: Processes
-    logged: Communicators
-    groups: Groups
-    digests: Sequence[Digest]
 
 
 def build(digests: Sequence[Digest], reader: Reader, *, partial: bool = False) -> tuple[Job, ...]:
@@ -42,8 +31,7 @@ def _job(digests: Sequence[Digest], reader: Reader, partial: bool) -> Job:
     world_size = assign(processes, list(logged.tables.values()))
     processes.attach_streams(digests)
     groups = join(logged.build(), processes, events, world_size)
-    joined = Joined(processes, logged, groups, digests)
-    lanes, divergences = _compare(joined, reader)
+    lanes, divergences = compare(_places(processes, logged, groups), digests, reader)
     drafts = processes.drafts
     owners = [(event, d.id if (d := processes.of_event(event)) else None) for event in events]
     stages = _last_stages(groups)
@@ -71,7 +59,17 @@ def _job(digests: Sequence[Digest], reader: Reader, partial: bool) -> Job:
         sources=[d.source for d in digests],
         world_size=world_size or _size(groups),
         partial=partial,
+        instrumented=any(isinstance(event, Instrumented) for event in events),
     )
+
+
+def _places(processes: Processes, logged: Communicators, groups: Groups) -> Places:
+    def of_table(table: CallTable) -> tuple[str, int] | None:
+        process = processes.of_pid(table.host, table.pid)
+        found = logged.of_pointer(process.id, table.comm, table.generation)
+        return (found[0].id, found[1].rank) if found else None
+
+    return Places(groups.communicators, of_table, groups.of_group)
 
 
 def _size(groups: Groups) -> int | None:
@@ -109,7 +107,3 @@ def _hosts(drafts: Sequence[Draft], owners: Sequence[tuple[Event, int | None]]) 
         )
         for name in names
     ]
-
-
-def _compare(joined: Joined, reader: Reader) -> tuple[list, list]:  # type: ignore[type-arg]
-    return [], []
