@@ -13,7 +13,7 @@ from nccldoctor.diagnose.words import lines, some, who, who_ranks
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommGone
 from nccldoctor.model.events.torch import GlooError
-from nccldoctor.model.events.trouble import ErrorReturned, PeerClosed
+from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job, Lane
 
@@ -36,7 +36,7 @@ def check(job: Job) -> Iterable[Found]:
     events = [e for e in closed if not _after_the_end(job, e)]
     if not events:
         return
-    complaining = set(job.ranks_of([*closed, *job.events(ErrorReturned)]))
+    complaining = set(job.ranks_of(closed))
     silent = _fallen_behind(job, complaining)
     peers = sorted({p for e in events if (p := getattr(e, "peer", None))})
     host = next((h for p in peers if (h := host_of_address(job, p))), None)

@@ -46,7 +46,11 @@ def check(job: Job) -> Iterable[Found]:
             ranks=job.ranks_of(same),
             hosts=job.hosts_of(same),
             confidence=Confidence.MEDIUM,
-            severity=Severity.NOTE if one_machine else Severity.ERROR if failed else Severity.WARNING,
+            severity=Severity.NOTE
+            if one_machine
+            else Severity.ERROR
+            if failed
+            else Severity.WARNING,
         )
     if not kinds and not works(job):
         yield from _mixed(job, events)
