@@ -122,14 +122,12 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _diagnose(jobs: Sequence[Job]) -> tuple[tuple[Finding, ...], tuple[NotChecked, ...]]:
+def _diagnose(jobs: Iterable[Job]) -> tuple[tuple[Finding, ...], tuple[NotChecked, ...]]:
     every = diagnoses()
     results = [engine.examine(job, every) for job in jobs]
     if len(results) == 1:
         return results[0]
-    findings = engine.order(
-        (f for found, _ in results for f in found), every, engine.times_of(jobs)
-    )
+    findings = engine.order((f for found, _ in results for f in found), every)
     not_checked = {n.code: n for _, missing in results for n in missing}
     checked = {d.code for d in every} - {
         code for code in not_checked if all(code in {n.code for n in m} for _, m in results)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nccldoctor.model.digest import Digest
 from nccldoctor.model.event import Event
-from nccldoctor.model.events import machine, nccl, state, torch, trouble
+from nccldoctor.model.events import nccl, state, torch, trouble
 from nccldoctor.model.job import Evidence
 from nccldoctor.model.source import Kind
 
@@ -12,6 +12,7 @@ _TOLD_BY: Mapping[type[Event], tuple[Evidence, ...]] = {
     nccl.CommStart: (Evidence.INFO_LOG,),
     nccl.CommComplete: (Evidence.INFO_LOG,),
     nccl.DriverVersion: (Evidence.INFO_LOG,),
+    nccl.InitTimings: (Evidence.INFO_LOG,),
     nccl.EnvironmentSet: (Evidence.ENVIRONMENT,),
     nccl.BootstrapInterface: (Evidence.INFO_LOG, Evidence.NETWORK),
     nccl.NetworkChosen: (Evidence.INFO_LOG, Evidence.NETWORK),
@@ -30,11 +31,6 @@ _TOLD_BY: Mapping[type[Event], tuple[Evidence, ...]] = {
     state.Xid: (Evidence.KERNEL,),
     state.OomKilled: (Evidence.KERNEL,),
     state.ProcessEnvironment: (Evidence.ENVIRONMENT,),
-    machine.VariableShown: (Evidence.ENVIRONMENT,),
-    machine.GpuLost: (Evidence.KERNEL,),
-    machine.EccCounted: (Evidence.HOST_STATE,),
-    machine.NvlinkFault: (Evidence.HOST_STATE,),
-    machine.Throttled: (Evidence.HOST_STATE,),
     torch.WatchdogTimeout: (Evidence.WATCHDOG,),
     torch.GroupProgress: (Evidence.WATCHDOG,),
     torch.DumpSignal: (Evidence.WATCHDOG,),
@@ -50,8 +46,6 @@ def kinds(digests: Sequence[Digest], events: Iterable[Event]) -> frozenset[Evide
     found: set[Evidence] = set()
     for event in events:
         found.update(_TOLD_BY.get(type(event), ()))
-        if isinstance(event, nccl.Diagnostic) and event.check == "NCCL environment":
-            found.add(Evidence.ENVIRONMENT)
     if any(isinstance(e, trouble.Warned) for d in digests for e in d.events):
         found.add(Evidence.NCCL_LOG)
     for digest in digests:

@@ -1,0 +1,1 @@
+"""Backends, networks, libraries and their versions: what each rank really runs on."""

@@ -1,0 +1,1 @@
+"""Processes that died: which was first, and of what."""
