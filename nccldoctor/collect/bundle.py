@@ -44,11 +44,11 @@ def make(folder: Path | None, environ: Mapping[str, str]) -> Path:
 
 def snapshot(folder: Path, name: str, sections: Mapping[str, Any]) -> str | None:
     """Writes one of nccldoctor's own notes as JSON; returns the reason when the disk refuses."""
-    body = {"nccldoctor": "snapshot", "schema": SCHEMA, **sections}
+    body = {"nccldoctor": "snapshot", "schema": SCHEMA, **dict(sorted(sections.items()))}
     target = folder / name
     try:
         part = target.with_name(target.name + ".part")
-        part.write_text(json.dumps(body, indent=1, sort_keys=True, default=str) + "\n")
+        part.write_text(json.dumps(body, indent=1, default=str) + "\n")
         part.replace(target)
     except OSError as error:
         return f"{name}: {error.strerror}"

@@ -70,6 +70,7 @@ class Intake(threading.Thread):
         self._doorbell.listen(256)
         self._open = 0
         self._closing = False
+        self._recording = True
         self._wake_read, self._wake_write = os.pipe()
         self._register(self._datagrams, self._datagram)
         self._register(self._doorbell, self._visitor)
@@ -107,6 +108,10 @@ class Intake(threading.Thread):
         self.join(seconds)
         for file in self._files.values():
             file.close()
+
+    def close_record(self) -> None:
+        """From now on output is only shown: what a job says while it is being ended is no evidence of its illness."""
+        self._recording = False
 
     def troubles(self) -> list[str]:
         """What the disk refused or the limit cut, one sentence a file."""
@@ -200,7 +205,8 @@ class Intake(threading.Thread):
         text = b"".join(stream.prefix + line for line in lines)
         if not text:
             return
-        stream.file.write(text)
+        if self._recording:
+            stream.file.write(text)
         if self._echo:
             out = sys.stdout if stream.target == 1 else sys.stderr
             with contextlib.suppress(OSError, ValueError):

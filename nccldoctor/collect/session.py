@@ -94,6 +94,7 @@ class Session:
     def stop(self, why: str) -> None:
         """Ends the job: SIGTERM now, SIGKILL to all that is left after the grace."""
         self.outcome.stopped_by = self.outcome.stopped_by or why
+        self.intake.close_record()
         if self.process is not None:
             procfs.send(signal.SIGTERM, [self.process.pid])
         self._kill_at = time.monotonic() + self.grace_seconds
@@ -132,6 +133,7 @@ class Session:
             self._forwarded += 1
             if self._forwarded == 1:
                 self.outcome.stopped_by = signal.Signals(number).name
+                self.intake.close_record()
                 procfs.send(number, [process.pid])
                 self._kill_at = time.monotonic() + self.grace_seconds
             else:
