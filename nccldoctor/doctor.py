@@ -3,20 +3,24 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
 from nccldoctor import correlate, report
-from nccldoctor.diagnose import engine, verdict
+from nccldoctor.diagnose import verdict
 from nccldoctor.diagnose.catalogue import diagnoses
+from nccldoctor.diagnose.engine import examine as examine_job
+from nccldoctor.diagnose.engine import order
 from nccldoctor.errors import DoctorError
 from nccldoctor.evidence.discover import Input, discover
 from nccldoctor.model.digest import Coverage, Digest, Unknown
 from nccldoctor.model.finding import Finding, NotChecked
 from nccldoctor.model.job import Job
 from nccldoctor.model.report import Report
-from nccldoctor.parse import digest_input, reread
+from nccldoctor.parse import digest_input, reread, unreadable
 from nccldoctor.report.atomic import write_text
+from nccldoctor.spread import dask, processes, spread
 
 WORTH_PROCESSES_BYTES = 16 << 20
 
@@ -52,13 +56,12 @@ def gather(paths: Sequence[str]) -> list[Input]:
 def digest(
     inputs: Sequence[Input], executor: Executor | None = None, progress: Progress | None = None
 ) -> list[Digest]:
-    """One digest per input, in the order of the inputs, whoever makes them."""
-    made = executor.map(digest_input, inputs) if executor else map(digest_input, inputs)
-    digests = []
-    for done in made:
-        digests.append(done)
+    """The digests of all inputs, in their order, whoever makes them."""
+    digests: list[Digest] = []
+    for number, done in enumerate(spread(digest_input, inputs, unreadable, executor), 1):
+        digests += done
         if progress is not None:
-            progress(len(digests), len(inputs))
+            progress(number, len(inputs))
     return digests
 
 
@@ -112,9 +115,19 @@ def narrowed(result: Report, select: Sequence[str], ignore: Sequence[str]) -> Re
     )
 
 
-def worth_processes(inputs: Sequence[Input]) -> bool:
-    """Is there enough to read that starting processes pays?"""
-    return len(inputs) > 1 and sum(item.size or 0 for item in inputs) > WORTH_PROCESSES_BYTES
+def engine(
+    inputs: Sequence[Input],
+    workers: int | None = None,
+    name: str = "processes",
+    scheduler: str | None = None,
+) -> AbstractContextManager[Executor | None]:
+    """What digests the inputs: processes of this machine where there is enough to read, or Dask."""
+    count = workers or usable_cores()
+    if name == "dask":
+        return dask(scheduler, count)
+    if len(inputs) < 2 or sum(item.size or 0 for item in inputs) < WORTH_PROCESSES_BYTES:
+        count = 1
+    return processes(count)
 
 
 def usable_cores() -> int:
@@ -124,10 +137,10 @@ def usable_cores() -> int:
 
 def _diagnose(jobs: Iterable[Job]) -> tuple[tuple[Finding, ...], tuple[NotChecked, ...]]:
     every = diagnoses()
-    results = [engine.examine(job, every) for job in jobs]
+    results = [examine_job(job, every) for job in jobs]
     if len(results) == 1:
         return results[0]
-    findings = engine.order((f for found, _ in results for f in found), every)
+    findings = order((f for found, _ in results for f in found), every)
     not_checked = {n.code: n for _, missing in results for n in missing}
     checked = {d.code for d in every} - {
         code for code in not_checked if all(code in {n.code for n in m} for _, m in results)

@@ -1,8 +1,6 @@
 """`nccldoctor parse`: evidence in, report out."""
 
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -39,6 +37,16 @@ _LOUD = {"error": ("error",), "warning": ("error", "warning"), "note": ("error",
     "--redact-key", metavar="FILE", help="Redact, and keep here which pseudonym is whose."
 )
 @click.option("--jobs", type=click.IntRange(1), help="Processes that read files.  [cores]")
+@click.option(
+    "--engine",
+    type=click.Choice(["processes", "dask"]),
+    default="processes",
+    show_default=True,
+    help="What reads the files: processes here, or Dask workers next to the logs.",
+)
+@click.option(
+    "--scheduler", metavar="tcp://HOST:PORT", help="A running Dask scheduler; without it, one here."
+)
 @click.option("--partial", is_flag=True, help="I know that logs of some ranks are missing.")
 @click.option("--select", metavar="CODES", help="Only these codes or groups, comma-separated.")
 @click.option("--ignore", metavar="CODES", help="Not these codes or groups, comma-separated.")
@@ -53,6 +61,8 @@ def command(
     redacted: bool,
     redact_key: str | None,
     jobs: int | None,
+    engine: str,
+    scheduler: str | None,
     partial: bool,
     select: str | None,
     ignore: str | None,
@@ -77,13 +87,12 @@ def command(
 
     if json == "-" and markdown == "-":
         raise DoctorError("Only one of --json and --markdown can go to standard output")
-    with ExitStack() as stack:
-        workers = jobs or doctor.usable_cores()
-        shown = stack.enter_context(progress("Reading", quiet=quiet or "-" in (json, markdown)))
-        inputs = doctor.gather(paths)
-        executor = None
-        if workers > 1 and doctor.worth_processes(inputs):
-            executor = stack.enter_context(ProcessPoolExecutor(workers))
+    inputs = doctor.gather(paths)
+    hushed = quiet or "-" in (json, markdown)
+    with (
+        doctor.engine(inputs, jobs, engine, scheduler) as executor,
+        progress("Reading", quiet=hushed) as shown,
+    ):
         digests = doctor.digest(inputs, executor, shown)
     result = doctor.conclude(digests, partial=partial)
     if select or ignore:

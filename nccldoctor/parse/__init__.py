@@ -2,7 +2,7 @@
 
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nccldoctor.evidence.kinds import HEAD, is_nccldoctors_own_report, kind_of
@@ -10,6 +10,7 @@ from nccldoctor.evidence.opening import Input, Stream, open_input
 from nccldoctor.model.calls import Call, CallTable
 from nccldoctor.model.digest import Digest
 from nccldoctor.model.source import Kind, Source
+from nccldoctor.parse.portable import MOST_BYTES, loads
 
 WHOLE_LIMIT = 1 << 30
 """A file that must be read whole may have this many bytes."""
@@ -24,17 +25,23 @@ _WHOLE = {
 }
 
 
-def digest_input(item: Input) -> Digest:
-    """The digest of one input. What cannot be read becomes a source with one sentence in its note, never an error."""
+def digest_input(item: Input) -> tuple[Digest, ...]:
+    """The digest of one input; several where the input is a file of digests.
+
+    What cannot be read becomes a source with one sentence in its note, never an error.
+    """
     if item.trouble:
-        return _unreadable(item, item.trouble)
+        return unreadable(item, item.trouble)
     try:
         with open_input(item) as stream:
-            digest = _digest(item, stream)
-            note = digest.source.note or stream.note
-            return replace(digest, source=replace(digest.source, note=note))
-    except (OSError, ValueError, EOFError) as error:
-        return _unreadable(item, getattr(error, "strerror", None) or str(error))
+            return tuple(_noted(digest, stream.note) for digest in _digests(item, stream))
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        return unreadable(item, getattr(error, "strerror", None) or str(error) or "out of memory")
+
+
+def unreadable(item: Input, why: str) -> tuple[Digest, ...]:
+    """The digest of an input that nothing could be read of, and why."""
+    return (Digest(Source(item.path, Kind.UNREADABLE, item.size or 0, note=why)),)
 
 
 def reread(table: CallTable, first: int, count: int) -> tuple[Call, ...]:
@@ -42,8 +49,16 @@ def reread(table: CallTable, first: int, count: int) -> tuple[Call, ...]:
     return table.tail[first - 1 : first - 1 + count]
 
 
-def _unreadable(item: Input, why: str) -> Digest:
-    return Digest(Source(item.path, Kind.UNREADABLE, item.size or 0, note=why))
+def _noted(digest: Digest, note: str) -> Digest:
+    source = digest.source
+    return digest if source.note or not note else replace(digest, source=replace(source, note=note))
+
+
+def _digests(item: Input, stream: Stream) -> Sequence[Digest]:
+    if kind_of(stream.peek(HEAD)[:HEAD]) is not Kind.DIGEST:
+        return (_digest(item, stream),)
+    source = Source(item.path, Kind.DIGEST, item.size or 0)
+    return loads(source, stream.read(MOST_BYTES))
 
 
 def _digest(item: Input, stream: Stream) -> Digest:

@@ -9,17 +9,21 @@ from nccldoctor.errors import DoctorError
 
 def write_text(path: Path, text: str) -> None:
     """Writes beside `path` and renames over it; raises DoctorError, naming the path, when that fails."""
+    write_bytes(path, text.encode("utf-8", "replace"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """The same for bytes."""
     try:
         handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-                file.write(text)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
             Path(scratch).chmod(0o644)
             Path(scratch).replace(path)
         except BaseException:
             Path(scratch).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise DoctorError(
-            f"Cannot write {path}: {error.strerror}; name another place with --html, --json or --markdown"
-        ) from error
+        reason = error.strerror or error
+        raise DoctorError(f"Cannot write {path}: {reason}; name another place for it") from error
