@@ -189,8 +189,6 @@ def _alternation(words: Iterable[str], flags: int = re.IGNORECASE) -> re.Pattern
 
 
 def _collect(report: Report, names: _Names) -> None:
-    for host in (*report.verdict.hosts, *(h for f in report.findings for h in f.hosts)):
-        _learn_host(names, host)
     for facts in report.facts:
         for host in facts.get("hosts", ()):
             _learn_host(names, host["name"])
@@ -200,6 +198,8 @@ def _collect(report: Report, names: _Names) -> None:
             if _NAMING.match(variable["name"]):
                 for value in variable["values"]:
                     names.learn("name", value)
+    for host in (*report.verdict.hosts, *(h for f in report.findings for h in f.hosts)):
+        _learn_host(names, host)
     for text in _texts(report):
         for match in _HEADER.finditer(text):
             _learn_host(names, match[1])

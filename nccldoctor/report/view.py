@@ -1,35 +1,130 @@
-"""What the page shows, put in order: plain values that the templates print."""
+"""What the page shows, put in order: plain values and finished pictures that the templates print."""
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from nccldoctor.model.report import Report
+from nccldoctor.report.evidence import MOST_LINES, prose, shown_lines
 from nccldoctor.report.json import to_dict
+from nccldoctor.report.lanes import communicators
+from nccldoctor.report.standing import by_state, standings
 from nccldoctor.report.summary import key_facts
+from nccldoctor.report.svg.curves import curves
+from nccldoctor.report.svg.grid import rank_grid
+from nccldoctor.report.svg.hosts import host_map
+from nccldoctor.report.svg.timeline import timeline
+from nccldoctor.report.svg.topology import topology
 
-_STATUS_WORDS = {
-    "healthy": "Healthy",
-    "degraded": "Degraded",
-    "failed": "Failed",
-    "hung": "Hung",
-    "unknown": "Unknown",
+_STATUS = {
+    "healthy": ("✓", "Healthy"),
+    "degraded": ("!", "Degraded"),
+    "failed": ("✕", "Failed"),
+    "hung": ("❚❚", "Hung"),
+    "unknown": ("?", "Unknown"),
 }
 _SURE = {
-    "high": "the text itself says so, or two independent sources agree",
-    "medium": "one source says so, and another explanation remains possible",
+    "high": "the evidence says so itself, or two independent sources agree",
+    "medium": "one source says so; another explanation remains possible",
     "low": "a pattern that often means this",
 }
+_JOBS, _COMMUNICATORS, _INPUTS, _UNKNOWN, _FINDINGS = 4, 200, 400, 60, 300
 
 
 def view(report: Report) -> dict[str, Any]:
     """The names that the templates know."""
     data = to_dict(report)
+    sign, word = _STATUS[data["verdict"]["status"]]
+    shown = data["findings"][:_FINDINGS]
     return {
-        **data,
-        "status_word": _STATUS_WORDS[data["verdict"]["status"]],
+        "verdict": data["verdict"],
+        "sign": sign,
+        "status_word": word,
         "sure": _SURE.get(data["verdict"]["confidence"] or "", ""),
         "key_facts": key_facts(report),
-        "not_checked_by_reason": _reasons(data["not_checked"]),
+        "findings": _tree(shown),
+        "more_findings": len(data["findings"]) - len(shown),
+        "severities": Counter(f["severity"] for f in shown),
+        "hosts": sorted({h for f in shown for h in f["hosts"]})[:200],
+        "jobs": [_job(facts, data) for facts in data["jobs"][:_JOBS]],
+        "more_jobs": max(0, len(data["jobs"]) - _JOBS),
+        "not_checked": _reasons(data["not_checked"]),
+        "coverage": {**data["coverage"], "unknown": data["coverage"]["unknown"][:_UNKNOWN]},
+        "inputs": data["inputs"][:_INPUTS],
+        "more_inputs": max(0, len(data["inputs"]) - _INPUTS),
+        "input_bytes": sum(i["bytes"] for i in data["inputs"]),
+        "notes": data["notes"],
     }
+
+
+def _tree(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Findings as the page shows them: consequences folded under the first cause that explains them."""
+    seen: Counter[str] = Counter()
+    entries = []
+    for finding in findings:
+        seen[finding["code"]] += 1
+        number = seen[finding["code"]]
+        entries.append(
+            {
+                **finding,
+                "id": finding["code"] + (f"-{number}" if number > 1 else ""),
+                "prose": prose(finding["explanation"]),
+                "lines": shown_lines(finding),
+                "more_lines": max(0, len(finding["evidence"]) - MOST_LINES),
+                "children": [],
+            }
+        )
+    tops = []
+    for entry in entries:
+        parent = next(
+            (
+                e
+                for e in entries
+                if e is not entry
+                and e["role"] != "consequence"
+                and entry["code"] in e["consequences"]
+            ),
+            None,
+        )
+        if entry["role"] == "consequence" and parent is not None:
+            parent["children"].append(entry)
+        else:
+            tops.append(entry)
+    return tops
+
+
+def _job(facts: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    standing = standings(facts, data["findings"])
+    comms = communicators(facts, data["verdict"]["ranks"])
+    return {
+        "grid": rank_grid(facts, standing),
+        "states": by_state(standing),
+        "hosts": facts["hosts"],
+        "host_map": host_map(facts, standing),
+        "topologies": [
+            {**shape, "picture": drawn}
+            for shape in facts["topologies"]
+            if (drawn := topology(shape))
+        ],
+        "uneven": [c for c in comms if c["uneven"]][:24],
+        "even": [c for c in comms if not c["uneven"]][:_COMMUNICATORS],
+        "more_communicators": max(0, len(comms) - _COMMUNICATORS - 24),
+        "timeline": timeline(facts["timeline"]),
+        "events": facts["timeline"],
+        "curves": curves(facts["bandwidth"], facts["graph"]),
+        "bandwidth": facts["bandwidth"],
+        "mix": _mix(facts["mix"]),
+        "versions": facts["versions"],
+        "networks": facts["networks"],
+        "differing": [v for v in facts["environment"] if v["differs"]],
+        "alike": [v for v in facts["environment"] if not v["differs"]],
+    }
+
+
+def _mix(mix: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    total = sum(entry["calls"] for entry in mix) or 1
+    top = sorted(mix, key=lambda e: (-e["calls"], e["communicator"], e["op"], e["count"] or 0))[:16]
+    return [{**entry, "share": entry["calls"] / total} for entry in top]
 
 
 def _reasons(not_checked: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,0 +1,95 @@
+"""Communicators as lanes: ranks that did the same share a row, and the odd row comes first."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_COLUMNS, _ROWS = 8, 12
+
+
+def communicators(facts: Mapping[str, Any], blamed: Sequence[int]) -> list[dict[str, Any]]:
+    """Every communicator with its rows; those whose ranks part ways first, then the wide ones.
+
+    `blamed` are the global ranks of the verdict.
+    """
+    entries = [_entry(c, frozenset(blamed)) for c in facts["communicators"]]
+    return sorted(entries, key=lambda e: (not e["uneven"], -e["size"], e["name"], e["id"]))
+
+
+def _entry(communicator: Mapping[str, Any], blamed: frozenset[int]) -> dict[str, Any]:
+    rows = _rows(communicator, blamed)
+    parting = communicator["divergence"]
+    last = max((row["issued"] for row in rows), default=0)
+    columns = _columns(communicator, last)
+    for row in rows:
+        row["cells"] = [_cell(row, ordinal) for ordinal in columns]
+    stages = communicator["stages"]
+    return {
+        **{k: communicator[k] for k in ("id", "name", "size", "parent", "group", "network")},
+        "channels": communicator["channels"],
+        "rows": rows[:_ROWS],
+        "more_rows": max(0, len(rows) - _ROWS),
+        "columns": columns,
+        "last": last,
+        "stages": stages if len(stages) > 1 else {},
+        "parting": parting,
+        "uneven": bool(parting) or len({row["issued"] for row in rows}) > 1 or len(stages) > 1,
+        "local": any(r is None or r != i for i, r in enumerate(communicator["ranks"])),
+    }
+
+
+def _rows(communicator: Mapping[str, Any], blamed: frozenset[int]) -> list[dict[str, Any]]:
+    """Rows of ranks with the same calls, the odd ones first."""
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    kept: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for rank, progress in communicator["calls"].items():
+        recent = tuple(progress["recent"]) or (progress["last"],)
+        key = (progress["origin"], progress["issued"], progress["completed"], recent)
+        alike.setdefault(key, []).append(int(rank))
+        kept[key] = progress
+    furthest = max((p["issued"] for p in kept.values()), default=0)
+    most = max((len(ranks) for ranks in alike.values()), default=0)
+    rows = []
+    for key, ranks in alike.items():
+        progress = kept[key]
+        known = [communicator["ranks"][r] for r in ranks if r < len(communicator["ranks"])]
+        rows.append(
+            {
+                "ranks": ranks,
+                "global_ranks": [r for r in known if r is not None],
+                "issued": progress["issued"],
+                "completed": progress["completed"],
+                "origin": progress["origin"],
+                "recent": progress["recent"] or ([progress["last"]] if progress["last"] else []),
+                "first": progress["first_recent"] if progress["recent"] else progress["issued"],
+                "behind": progress["issued"] < furthest,
+                "odd": len(alike) > 1
+                and (not blamed.isdisjoint(r for r in known if r is not None) or len(ranks) < most),
+                "also": progress["also"],
+                "by_op": progress["by_op"],
+            }
+        )
+    return sorted(rows, key=lambda r: (not r["odd"], r["issued"], r["ranks"]))
+
+
+def _columns(communicator: Mapping[str, Any], last: int) -> list[int]:
+    """The ordinals to show: around the parting where there is one, else the last ones."""
+    first = min(
+        (p["first_recent"] for p in communicator["calls"].values() if p["recent"]), default=last
+    )
+    parting = communicator["divergence"]
+    if parting and parting["ordinal"] + 2 < last:
+        last = parting["ordinal"] + 2
+    return list(range(max(1, first, last - _COLUMNS + 1), last + 1)) if last else []
+
+
+def _cell(row: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
+    index = ordinal - row["first"]
+    if 0 <= index < len(row["recent"]):
+        call = row["recent"][index]
+        running = row["completed"] is not None and ordinal > row["completed"]
+        state = "running" if running and ordinal <= row["issued"] else "done"
+        if ordinal <= row["issued"]:
+            return {"call": call, "op": call.partition("(")[0].strip(), "state": state}
+    if ordinal > row["issued"]:
+        return {"call": "not called", "op": "not called", "state": "missing"}
+    return {"call": "not in the evidence", "op": "", "state": "dark"}
