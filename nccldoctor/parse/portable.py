@@ -89,7 +89,7 @@ def _decode(hint: Any, value: Any) -> Any:
         each = inner[0] if len(inner) == 2 and inner[1] is Ellipsis else None
         kinds: Sequence[Any] = [each] * len(value) if each else inner
         return tuple(_decode(k, v) for k, v in zip(kinds, value, strict=True))
-    if hint is array or origin is array:
+    if hint is array:
         numbers: array[Any] = array(value[0], base64.b85decode(value[1]))
         return _little(numbers)
     if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -127,9 +127,16 @@ def _little(numbers: "array[Any]") -> "array[Any]":
     return numbers
 
 
+class _Array:
+    """Stands for array.array in hints, which is no generic class before Python 3.12."""
+
+    def __class_getitem__(cls, _: object) -> type:
+        return array
+
+
 @cache
 def _hints(known: Any) -> Mapping[str, Any]:
-    return typing.get_type_hints(known)
+    return typing.get_type_hints(known, localns={"array": _Array})
 
 
 @cache
