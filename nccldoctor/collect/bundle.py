@@ -2,13 +2,13 @@
 
 import json
 import os
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from nccldoctor.collect import hostfacts
 from nccldoctor.collect.environment import Setting
 from nccldoctor.collect.launch import Plan
 from nccldoctor.collect.session import Outcome
@@ -59,7 +59,7 @@ def write_outcome(
     folder: Path, plan: Plan, wanted: Sequence[Setting], outcome: Outcome
 ) -> str | None:
     """How the run went: what was started, which variables were set, how every rank ended."""
-    host = socket.gethostname()
+    host = hostfacts.host_name()
     exits = [{**asdict(ended), "host": host} for ended in outcome.ended]
     if plan.rank is not None and not exits and outcome.command_code is not None:
         exits = [{"rank": plan.rank, "host": host, "exit_code": outcome.command_code, "pid": None}]

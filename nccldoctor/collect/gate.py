@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import socket
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -43,7 +42,7 @@ def take(
     last = {str(s.rank): s.status for s in ranks}
     taken = {
         "why": why,
-        "host": socket.gethostname(),
+        "host": hostfacts.host_name(),
         "environments": environments,
         "host_state": host,
         "stacks": found["stacks"] or [],

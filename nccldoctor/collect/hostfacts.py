@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,11 @@ _KEPT = re.compile(
 )
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE", re.I)
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)")
+
+
+def host_name() -> str:
+    """This host as NCCL's log lines call it: without its domain."""
+    return socket.gethostname().partition(".")[0]
 
 
 def variables(pid: int) -> dict[str, str]:

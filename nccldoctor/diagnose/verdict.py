@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from nccldoctor.model.finding import Finding, Severity
+from nccldoctor.model.events.state import HangObserved
+from nccldoctor.model.events.torch import ProcessEnded
+from nccldoctor.model.finding import Confidence, Finding, Severity
 from nccldoctor.model.job import Evidence, Job
 from nccldoctor.model.report import Status, Verdict
 
@@ -31,6 +33,8 @@ def decide(findings: Sequence[Finding], jobs: Sequence[Job]) -> Verdict:
 
 def _silent(jobs: Sequence[Job]) -> Verdict:
     """No finding: healthy only where there is evidence that the job worked, else unknown."""
+    if watched := _watched(jobs):
+        return watched
     processes = sum(len(job.processes) for job in jobs)
     if not any(job.evidence for job in jobs) or not processes:
         return Verdict(
@@ -41,7 +45,8 @@ def _silent(jobs: Sequence[Job]) -> Verdict:
     hosts = len({host.name for job in jobs for host in job.hosts})
     where = f" on {hosts} host{'s' * (hosts != 1)}" if hosts else ""
     ranks = f"{processes} rank{'s' * (processes != 1)}{where}"
-    if any(job.has(Evidence.INFO_LOG, Evidence.RECORDER, Evidence.RAS) for job in jobs):
+    ended = [event for job in jobs for event in job.events(ProcessEnded)]
+    if ended or any(job.has(Evidence.INFO_LOG, Evidence.RECORDER, Evidence.RAS) for job in jobs):
         return Verdict(status=Status.HEALTHY, headline=f"No fault found in the evidence of {ranks}")
     return Verdict(
         status=Status.UNKNOWN,
@@ -51,3 +56,14 @@ def _silent(jobs: Sequence[Job]) -> Verdict:
             "nccldoctor run train.py",
         ),
     )
+
+
+def _watched(jobs: Sequence[Job]) -> Verdict | None:
+    """What nccldoctor saw with its own eyes stands, also where no diagnosis can tell why: a hang, a failed rank."""
+    for hang in (event for job in jobs for event in job.events(HangObserved)):
+        return Verdict(Status.HUNG, hang.line.text, confidence=Confidence.LOW, ranks=hang.behind)
+    failed = [e for job in jobs for e in job.events(ProcessEnded) if e.exit_code]
+    for end in sorted(failed, key=lambda e: not e.first):
+        ranks = () if end.ended_rank is None else (end.ended_rank,)
+        return Verdict(Status.FAILED, end.line.text, confidence=Confidence.LOW, ranks=ranks)
+    return None

@@ -47,7 +47,7 @@ def _exits(source: Source, body: Mapping[str, Any], section: Any) -> Iterable[Ev
         who = f"rank {rank}" if rank is not None else f"process {entry.get('pid')}"
         first = bool(entry.get("first"))
         text = f"{who} ended with {_code(code)}{', the first failure' if first else ''}"
-        host, pid = _text(entry.get("host")), _number(entry.get("pid"))
+        host, pid = _host(entry, body), _number(entry.get("pid"))
         local = _number(entry.get("local_rank"))
         yield ProcessEnded(
             line=_line(source, text),
@@ -79,9 +79,7 @@ def _environments(source: Source, body: Mapping[str, Any], section: Any) -> Iter
         rank = _number(entry.get("rank"))
         yield ProcessEnvironment(
             line=_line(source, f"environment of rank {rank}"),
-            speaker=Speaker(
-                host=_text(entry.get("host")), pid=_number(entry.get("pid")), rank=rank
-            ),
+            speaker=Speaker(host=_host(entry, body), pid=_number(entry.get("pid")), rank=rank),
             variables=variables,
         )
 
@@ -98,9 +96,7 @@ def _stacks(source: Source, body: Mapping[str, Any], section: Any) -> Iterable[E
         rank = _number(entry.get("rank"))
         yield Stack(
             line=_line(source, f"rank {rank} in {top.function} ({top.file}:{top.line})"),
-            speaker=Speaker(
-                host=_text(entry.get("host")), pid=_number(entry.get("pid")), rank=rank
-            ),
+            speaker=Speaker(host=_host(entry, body), pid=_number(entry.get("pid")), rank=rank),
             frames=frames,
             origin=str(entry.get("origin", "py-spy")),
             thread=_text(entry.get("thread")),
@@ -135,6 +131,10 @@ _SECTIONS: Mapping[str, Callable[[Source, Mapping[str, Any], Any], Iterable[Even
     "xids": _xids,
     "exits": _exits,
 }
+
+
+def _host(entry: Mapping[str, Any], body: Mapping[str, Any]) -> str | None:
+    return _text(entry.get("host") or body.get("host"))
 
 
 def _number(value: Any) -> int | None:
