@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nccldoctor.model.digest import Digest
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommComplete, CommStart
-from nccldoctor.model.events.state import ProcessEnvironment, RecorderDump
+from nccldoctor.model.events.state import ProbeRank, ProcessEnvironment, RecorderDump
 from nccldoctor.model.events.torch import ProcessEnded
 
 _RANK_IN_NAME = re.compile(r"rank[_\-]?(\d+)(?:\D[^/]*)?$")
@@ -113,7 +113,8 @@ class Processes:
                 devices[speaker.host, speaker.pid][speaker.device] += 1
             if speaker.local_rank is not None:
                 draft.local_rank = speaker.local_rank
-            if isinstance(event, (ProcessEnded, ProcessEnvironment)) and speaker.rank is not None:
+            told = isinstance(event, (ProcessEnded, ProcessEnvironment, ProbeRank))
+            if told and speaker.rank is not None:
                 self.set_rank(draft, speaker.rank)
         for table in digest.calls:
             self.of_pid(table.host, table.pid).files.add(path)

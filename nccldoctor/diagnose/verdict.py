@@ -46,7 +46,8 @@ def _silent(jobs: Sequence[Job]) -> Verdict:
     where = f" on {hosts} host{'s' * (hosts != 1)}" if hosts else ""
     ranks = f"{processes} rank{'s' * (processes != 1)}{where}"
     ended = [event for job in jobs for event in job.events(ProcessEnded)]
-    if ended or any(job.has(Evidence.INFO_LOG, Evidence.RECORDER, Evidence.RAS) for job in jobs):
+    enough = (Evidence.INFO_LOG, Evidence.RECORDER, Evidence.RAS, Evidence.BANDWIDTH)
+    if ended or any(job.has(*enough) for job in jobs):
         return Verdict(status=Status.HEALTHY, headline=f"No fault found in the evidence of {ranks}")
     return Verdict(
         status=Status.UNKNOWN,

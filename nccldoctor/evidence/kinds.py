@@ -49,6 +49,8 @@ def kind_of(head: bytes) -> Kind:
 def is_nccldoctors_own_report(head: bytes) -> bool:
     """Whether this is a report that nccldoctor wrote earlier: no evidence, and never read as such."""
     body = head.lstrip()
+    if _OWN.match(body):
+        return False
     return (body[:1] == b"{" and b'"schema"' in body[:200] and b'"nccldoctor"' in body[:400]) or (
         body[:15].lower() == b"<!doctype html>" and b"nccldoctor" in body[:4096]
     )

@@ -10,6 +10,7 @@ from nccldoctor.model.event import Event
 from nccldoctor.model.events.state import HangObserved, Instrumented, ProcessEnvironment, Xid
 from nccldoctor.model.events.torch import ProcessEnded, Stack, StackFrame
 from nccldoctor.model.source import Line, Source, Speaker
+from nccldoctor.parse import bandwidth, smi
 
 SCHEMA = 1
 
@@ -130,6 +131,9 @@ _SECTIONS: Mapping[str, Callable[[Source, Mapping[str, Any], Any], Iterable[Even
     "stacks": _stacks,
     "xids": _xids,
     "exits": _exits,
+    "gpus": smi.gpus,
+    "matrix": smi.matrix,
+    "probe": bandwidth.probe,
 }
 
 

@@ -1,0 +1,50 @@
+"""One change of NCCL's settings at a time: what still works with it, and what it costs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """A setting to try. `layer` is what is at fault when the plain run fails and this one passes."""
+
+    name: str
+    environment: Mapping[str, str]
+    layer: str = ""
+    hosts: bool = False  # only tells something between hosts
+
+
+LEVERS = (
+    Lever("as it is", {}),
+    Lever("P2P off", {"NCCL_P2P_DISABLE": "1"}, "GPU peer-to-peer (NVLink, PCIe, IOMMU or ACS)"),
+    Lever("SHM off", {"NCCL_SHM_DISABLE": "1"}, "shared memory (/dev/shm)"),
+    Lever(
+        "P2P and SHM off",
+        {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"},
+        "everything inside the host",
+    ),
+    Lever("IB off", {"NCCL_IB_DISABLE": "1"}, "InfiniBand or RoCE", hosts=True),
+    Lever("GPUDirect RDMA off", {"NCCL_NET_GDR_LEVEL": "LOC"}, "GPUDirect RDMA", hosts=True),
+    Lever("NVLS off", {"NCCL_NVLS_ENABLE": "0"}, "NVLink SHARP (NVSwitch multicast)"),
+    Lever("cuMem off", {"NCCL_CUMEM_ENABLE": "0"}, "cuMem allocation and its file descriptors"),
+    Lever("ring only", {"NCCL_ALGO": "Ring"}, "the tree and NVLS algorithms"),
+    Lever("tree only", {"NCCL_ALGO": "Tree"}, "the ring algorithm"),
+    Lever("Simple only", {"NCCL_PROTO": "Simple"}, "the LL and LL128 protocols"),
+    Lever("LL only", {"NCCL_PROTO": "LL"}, "the Simple and LL128 protocols"),
+    Lever("LL128 only", {"NCCL_PROTO": "LL128"}, "the Simple and LL protocols"),
+    Lever("one channel", {"NCCL_MAX_NCHANNELS": "1"}, "many channels at once"),
+    Lever("1 MiB buffers", {"NCCL_BUFFSIZE": "1048576"}, "buffer memory"),
+    Lever("16 MiB buffers", {"NCCL_BUFFSIZE": "16777216"}),
+    Lever(
+        "one channel, 16 MiB buffers",
+        {"NCCL_MAX_NCHANNELS": "1", "NCCL_BUFFSIZE": "16777216"},
+        "many channels at once",
+    ),
+)
+
+
+def already(lever: Lever, environment: Mapping[str, str]) -> bool:
+    """Is this lever pulled in the environment as it is? Then there is nothing to compare."""
+    return bool(lever.environment) and all(
+        environment.get(name) == value for name, value in lever.environment.items()
+    )

@@ -1,0 +1,309 @@
+"""One probe from start to snapshot: who takes part, the run, isolation after a failure, and the levers."""
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from nccldoctor.collect import nvml
+from nccldoctor.collect.probe import levers as lever_list
+from nccldoctor.collect.probe.launch import Failure, Outcome, Place, launch
+from nccldoctor.collect.probe.plan import GIB, Settings, rounds
+from nccldoctor.errors import DoctorError
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user asks of a probe. None = choose: all GPUs, or two ranks on the CPU."""
+
+    folder: Path
+    mode: str = "full"
+    ranks: int | None = None
+    device: str | None = None
+    largest_bytes: int = GIB
+    step_seconds: float = 60.0
+    init_seconds: float = 120.0
+    seconds: float = 600.0
+    debug: bool = True
+    plant: str = ""
+
+
+@dataclass(slots=True)
+class Session:
+    """A probe under way: the ranks of this process, the environment they get, and what was found."""
+
+    wish: Wish
+    say: Say
+    places: list[Place]
+    world: int
+    device: str
+    environment: dict[str, str]
+    launched_by: str  # nccldoctor, torchrun or slurm
+    state: dict[str, Any] | None = None
+    found: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_first(self) -> bool:
+        """Does this process hold rank 0, and so write the report?"""
+        return any(place.rank == 0 for place in self.places)
+
+
+def prepare(wish: Wish, say: Say) -> Session:
+    """Who takes part: the ranks that torchrun or Slurm gave this process, else every GPU of this host."""
+    environment = dict(os.environ)
+    state = nvml.host_state()
+    device = wish.device or ("cuda" if state or Path("/dev/kfd").exists() else "cpu")
+    place, world, launched_by = _given(environment)
+    if device == "cuda" and not state and not Path("/dev/kfd").exists():
+        raise DoctorError("No GPU answers here: install its driver, or probe with --device cpu")
+    if place is not None:
+        places = [place if device == "cuda" else replace(place, device=None)]
+    else:
+        count = wish.ranks or (_gpu_count(state) if device == "cuda" else 2)
+        if device == "cuda" and count > _gpu_count(state):
+            raise DoctorError(
+                f"{count} ranks need {count} GPUs, and {_gpu_count(state)} are visible"
+            )
+        places = [Place(r, r, r if device == "cuda" else None) for r in range(count)]
+        world = count
+    if wish.debug:
+        environment.setdefault("NCCL_DEBUG", "INFO")
+        environment.setdefault("NCCL_DEBUG_SUBSYS", "INIT,ENV,BOOTSTRAP,NET,GRAPH,TUNING")
+    if "NCCL_DEBUG" in environment:
+        environment.setdefault("NCCL_DEBUG_FILE", str(wish.folder / "nccl_debug_%h_%p.log"))
+    return Session(wish, say, places, world, device, environment, launched_by, state)
+
+
+def run(session: Session) -> dict[str, Any]:
+    """Measures, isolates what failed, and returns the snapshot for `probe.json`."""
+    wish = session.wish
+    busy: dict[str, Any] = {}
+    ticks = 0
+
+    def look() -> None:
+        nonlocal ticks
+        ticks += 1
+        if session.state and ticks % 40 == 0:  # every two seconds: clocks and links under load
+            busy.update(nvml.host_state() or {})
+
+    outcome = start(session, wish.mode, "probe", on_tick=look)
+    failures = [outcome.failure] if outcome.failure else []
+    session.found = {
+        "mode": wish.mode,
+        "world": session.world,
+        "device": session.device,
+        "launched_by": session.launched_by,
+        "seconds": round(outcome.seconds, 2),
+        "ranks": sorted(outcome.ranks, key=lambda rank: int(rank["rank"])),
+        "rows": outcome.rows,
+        "skipped": outcome.skipped,
+    }
+    wrong = any(row["wrong"] for row in outcome.rows)
+    if (failures or wrong) and len(session.places) > 1:
+        session.say("something failed: each device alone, then in pairs")
+        rows, more = isolate(session)
+        session.found["rows"] = [*outcome.rows, *rows]
+        failures += more
+    session.found["failures"] = [failure.to_dict() for failure in failures]
+    return snapshot(session, busy or session.state)
+
+
+def snapshot(session: Session, state: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The file that `nccldoctor parse` reads: what was measured, and the GPUs as they were meanwhile."""
+    return {
+        "nccldoctor": "snapshot",
+        "schema": 1,
+        "taken": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "host": socket.gethostname(),
+        **({k: v for k, v in state.items() if k != "host"} if state else {}),
+        "probe": session.found,
+    }
+
+
+def start(
+    session: Session,
+    steps: str,
+    name: str,
+    *,
+    places: Sequence[Place] | None = None,
+    extra: Mapping[str, str] | None = None,
+    on_tick: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """One launch of `steps`; `places` are renumbered from 0 when they are fewer than the session's."""
+    wish, chosen = session.wish, places or session.places
+    folder = wish.folder / "ranks"
+    folder.mkdir(parents=True, exist_ok=True)
+    rendezvous = folder / f"{name}.store"
+    rendezvous.unlink(missing_ok=True)
+    alone = session.launched_by == "nccldoctor" or places is not None
+    settings = Settings(
+        steps=steps,
+        device=session.device,
+        backend="nccl" if session.device == "cuda" else "gloo",
+        store=str(rendezvous) if alone else "",
+        largest_bytes=wish.largest_bytes,
+        seconds=wish.seconds,
+        plant=_plant_for(wish.plant, chosen) if places is not None else wish.plant,
+        diagnostics=steps in ("quick", "full"),
+    )
+    numbered = [replace(p, rank=i) for i, p in enumerate(chosen)] if places is not None else chosen
+    return launch(
+        settings,
+        numbered,
+        folder,
+        world=session.world if places is None else len(numbered),
+        step_seconds=wish.step_seconds,
+        init_seconds=wish.init_seconds,
+        environment={**session.environment, **(extra or {})},
+        name=name,
+        on_row=lambda row: session.say(describe(row)) if places is None else None,
+        on_tick=on_tick,
+    )
+
+
+def isolate(session: Session) -> tuple[list[dict[str, Any]], list[Failure]]:
+    """Each local rank alone, then every local pair, as jobs of their own: rows and failures in global ranks."""
+    rows: list[dict[str, Any]] = []
+    failures: list[Failure] = []
+    order = [place.rank for place in session.places]
+    by_rank = {place.rank: place for place in session.places}
+    at_once = len(order) if session.device == "cuda" else 1
+
+    def together(kind: str, parties: Sequence[tuple[int, ...]]) -> list[bool]:
+        with ThreadPoolExecutor(max_workers=at_once) as pool:
+            jobs = [
+                pool.submit(_small_job, session, kind, tuple(by_rank[rank] for rank in party))
+                for party in parties
+            ]
+        results = [job.result() for job in jobs]
+        for found, failure, _ in results:
+            rows.extend(found)
+            failures.extend([failure] if failure else [])
+        return [ok for _, _, ok in results]
+
+    alone = together("single", [(rank,) for rank in order])
+    sound = [rank for rank, ok in zip(order, alone, strict=True) if ok]
+    for meeting in rounds(["here"] * len(sound)):
+        together("pair", [(sound[a], sound[b]) for a, b in meeting])
+    return rows, failures
+
+
+def _small_job(
+    session: Session, kind: str, places: tuple[Place, ...]
+) -> tuple[list[dict[str, Any]], Failure | None, bool]:
+    ranks = tuple(place.rank for place in places)
+    title = f"{kind} {'-'.join(map(str, ranks))}"
+    outcome = start(session, kind, title.replace(" ", "-"), places=places)
+    for row in outcome.rows:
+        row.update(
+            group=kind,
+            members=list(ranks),
+            wrong_by_rank={str(ranks[int(r)]): n for r, n in row["wrong_by_rank"].items()},
+            rank_us={str(ranks[int(r)]): t for r, t in row["rank_us"].items()},
+        )
+    failure = outcome.failure and replace(outcome.failure, step=title, ranks=ranks, missing=())
+    wrong = sum(row["wrong"] for row in outcome.rows)
+    state = failure.kind if failure else f"{wrong} wrong" if wrong else "ok"
+    session.say(f"{title}: {state}")
+    return outcome.rows, failure, failure is None and not wrong
+
+
+def try_levers(session: Session) -> list[dict[str, Any]]:
+    """Every lever that can tell something here: passed or how it failed, and its rows."""
+    several = session.launched_by != "nccldoctor"
+    if several:
+        raise DoctorError(
+            "Levers need fresh ranks for each: run `nccldoctor probe --levers` on one host"
+        )
+    results = []
+    for number, lever in enumerate(lever_list.LEVERS):
+        if lever.hosts:
+            continue
+        if lever_list.already(lever, session.environment):
+            results.append(_lever_result(lever, "already so", Outcome()))
+            continue
+        outcome = start(
+            session, "lever", f"lever{number}", places=session.places, extra=lever.environment
+        )
+        wrong = sum(row["wrong"] for row in outcome.rows)
+        state = outcome.failure.kind if outcome.failure else "wrong" if wrong else "ok"
+        results.append(_lever_result(lever, state, outcome))
+        best = max((row["bus_gbytes_per_second"] for row in outcome.rows), default=0.0)
+        session.say(f"{lever.name}: {state}, {best:.1f} GB/s")
+    return results
+
+
+def _lever_result(lever: lever_list.Lever, state: str, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "name": lever.name,
+        "environment": dict(lever.environment),
+        "layer": lever.layer,
+        "state": state,
+        "seconds": round(outcome.seconds, 2),
+        "text": outcome.failure.text if outcome.failure else "",
+        "ranks": outcome.ranks,
+        "rows": outcome.rows,
+    }
+
+
+def describe(row: Mapping[str, Any]) -> str:
+    extra = " ".join(str(x) for x in (row["variant"], row["group"]) if x and x != "world")
+    wrong = f", {row['wrong']} WRONG" if row["wrong"] else ""
+    return (
+        f"{row['op']:<14}{row['size_bytes']:>12} B {row['datatype']:<9}{extra:<8}"
+        f"{row['time_us']:>12.1f} us {row['bus_gbytes_per_second']:>9.2f} GB/s{wrong}"
+    )
+
+
+def _given(environment: Mapping[str, str]) -> tuple[Place | None, int, str]:
+    """The rank that torchrun or `srun` gave to this process; Slurm's first node becomes MASTER_ADDR."""
+    if "RANK" in environment and "WORLD_SIZE" in environment:
+        local = int(environment.get("LOCAL_RANK", "0"))
+        return (
+            Place(int(environment["RANK"]), local, local),
+            int(environment["WORLD_SIZE"]),
+            "torchrun",
+        )
+    if int(environment.get("SLURM_NTASKS", "1")) > 1 and "SLURM_PROCID" in environment:
+        if not environment.get("MASTER_ADDR"):
+            raise DoctorError(
+                "Under srun, say where rank 0 is: export MASTER_ADDR=$(scontrol show hostnames | head -1) MASTER_PORT=29511"
+            )
+        local = int(environment.get("SLURM_LOCALID", "0"))
+        return (
+            Place(int(environment["SLURM_PROCID"]), local, local),
+            int(environment["SLURM_NTASKS"]),
+            "slurm",
+        )
+    return None, 0, "nccldoctor"
+
+
+def _gpu_count(state: Mapping[str, Any] | None) -> int:
+    if state:
+        return len(nvml.visible_here(state["gpus"]))
+    command = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"]
+    asked = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return int(asked.stdout.strip() or 0) if asked.returncode == 0 else 0
+
+
+def _plant_for(plant: str, places: Sequence[Place]) -> str:
+    """The planted fault follows its rank into a smaller job."""
+    kind, _, rest = plant.partition(":")
+    where, separator, amount = rest.partition(":")
+    ranks = [place.rank for place in places]
+    if not kind or int(where) not in ranks:
+        return ""
+    return f"{kind}:{ranks.index(int(where))}{separator}{amount}"
+
+
+def has_torch() -> bool:
+    return importlib.util.find_spec("torch") is not None
