@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from nccldoctor.correlate import connections, topology
 from nccldoctor.correlate.communicators import Communicators
 from nccldoctor.correlate.compare import compare
 from nccldoctor.correlate.evidence import kinds
@@ -35,7 +36,7 @@ def _job(digests: Sequence[Digest], reader: Reader, partial: bool) -> Job:
     drafts = processes.drafts
     owners = [(event, d.id if (d := processes.of_event(event)) else None) for event in events]
     stages = _last_stages(groups)
-    return Job(
+    job = Job(
         hosts=_hosts(drafts, owners),
         processes=[
             Process(
@@ -61,6 +62,9 @@ def _job(digests: Sequence[Digest], reader: Reader, partial: bool) -> Job:
         partial=partial,
         instrumented=any(isinstance(event, Instrumented) for event in events),
     )
+    job.topology = topology.hosts(job)
+    job.connections, job.rings = connections.lay(job, job.topology)
+    return job
 
 
 def _places(processes: Processes, logged: Communicators, groups: Groups) -> Places:

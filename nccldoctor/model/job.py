@@ -10,6 +10,7 @@ from nccldoctor.model.calls import Call
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.torch import StackFrame
 from nccldoctor.model.source import Line, Source
+from nccldoctor.model.topology import Connection, HostTopology, Ring
 
 E = TypeVar("E", bound=Event)
 
@@ -194,6 +195,9 @@ class Job:
         self.world_size = world_size
         self.partial = partial
         self.instrumented = instrumented
+        self.topology: tuple[HostTopology, ...] = ()
+        self.connections: tuple[Connection, ...] = ()
+        self.rings: tuple[Ring, ...] = ()
         self._by_class: dict[type[Event], list[Event]] = {}
         self._process_of: dict[int, int] = {}
         self._keep: list[Event] = []

@@ -136,6 +136,14 @@ class Edge(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RingOrder(Event):
+    """`Channel 00/24 : 0 1 2 3`: the ring of one channel from rank 0 on, which rank 0 prints; cut at 127 characters."""
+
+    channel: int
+    ranks: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Connected(Event):
     """`Connected all rings`, `Connected all trees`, …"""
 

@@ -68,6 +68,15 @@ NCCL = [
         {"transport": "SHM", "detail": "direct"},
     ),
     Pattern(
+        nccl.RingOrder,
+        "Channel ",
+        r"^Channel (?P<channel>\d+)/\d+ : *(?P<ranks>0(?: +\d+)+)\s*$",
+        {
+            "2.6-2.22": "Channel 00/02 :    0   1   2   3",
+            "2.23+": "Channel 00/24 : 0 1",
+        },
+    ),
+    Pattern(
         nccl.Connected,
         "Connected",
         r"(?:^|rank \d+ )Connected (?P<what>all rings|all trees|NVLS tree|binomial trees|CollNet|Collnet Chains)",

@@ -133,7 +133,12 @@ NCCL = [
     Pattern(
         Noise, "Trees ", r"^Trees \[0\] ", {"2.4+": "Trees [0] 7/-1/-1->6->4 [1] 7/2/-1->6->-1"}
     ),
-    Pattern(Noise, "Channel ", r"^Channel \d+/\d+ : *\d+", {"2.6+": "Channel 00/24 : 0 1"}),
+    Pattern(
+        Noise,
+        "Channel ",
+        r"^Channel \d+/\d+ : *\d+",
+        {"2.23+, cut": "Channel 00/24 : 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 ..."},
+    ),
     Pattern(
         Noise,
         " : ",

@@ -1,0 +1,132 @@
+"""Lays the connections and rings of each communicator over the hosts' graphs."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from nccldoctor.model.events.nccl import CommComplete, CommStart, Edge, RingOrder
+from nccldoctor.model.job import Communicator, Job, Member, Process
+from nccldoctor.model.topology import Connection, HostTopology, Path, Ring
+
+_NET = re.compile(r"^(?P<network>.+?)/(?P<nic>\d+)(?:\((?P<proxy>\d+)\))?(?P<rest>.*)$")
+
+
+@dataclass
+class _Seats:
+    """The communicators that a process has joined, in the order of its Init lines."""
+
+    joined: list[tuple[Communicator, Member]] = field(default_factory=list)
+
+
+def lay(
+    job: Job, topologies: Iterable[HostTopology]
+) -> tuple[tuple[Connection, ...], tuple[Ring, ...]]:
+    """All connections, one entry a pair and way, and all rings, in the order of the lines."""
+    by_host = {t.host: t for t in topologies}
+    seats: dict[int, _Seats] = {}
+    places = {
+        (m.process, m.comm): (c, m)
+        for c in job.communicators
+        for m in c.members
+        if m.process is not None and m.comm is not None
+    }
+    found: dict[tuple[object, ...], Connection] = {}
+    channels: dict[tuple[object, ...], set[int]] = {}
+    rings: dict[tuple[str | None, int], Ring] = {}
+    for event in job.all_events():
+        if not isinstance(event, (CommStart, CommComplete, Edge, RingOrder)):
+            continue
+        process = job.process_of(event)
+        mine = seats.setdefault(process.id if process else -1, _Seats())
+        if isinstance(event, CommStart):
+            place = places.get((process.id if process else -1, event.comm))
+            if place is not None and place not in mine.joined:
+                mine.joined.append(place)
+        elif isinstance(event, RingOrder):
+            ring = _ring(mine, event)
+            rings.setdefault((ring.communicator, ring.channel), ring)
+        else:
+            key, connection = _connection(job, mine, event, process)
+            found.setdefault(key, connection)
+            channels.setdefault(key, set()).add(event.channel)
+    laid = [replace(c, channels=len(channels[key])) for key, c in found.items()]
+    return tuple(_over(job, by_host, c) for c in laid), tuple(rings.values())
+
+
+def _ring(seats: _Seats, event: RingOrder) -> Ring:
+    ranks = tuple(map(int, event.ranks.split()))
+    fitting = [c.id for c, m in seats.joined if m.rank == ranks[0] and c.size == len(ranks)]
+    return Ring(fitting[-1] if fitting else None, event.channel, ranks, event.line)
+
+
+def _connection(
+    job: Job, seats: _Seats, edge: Edge, process: Process | None
+) -> tuple[tuple[object, ...], Connection]:
+    comm, members = _of_edge(job, seats, edge)
+    network = _NET.match(edge.detail) if edge.transport == "NET" else None
+    source, target = (job.processes[m] if m is not None else None for m in members)
+    connection = Connection(
+        communicator=comm,
+        source=edge.source,
+        target=edge.target,
+        transport=edge.transport,
+        detail=edge.detail,
+        channels=1,
+        line=edge.line,
+        writer=process.id if process else None,
+        source_process=members[0],
+        target_process=members[1],
+        source_host=source.host if source else None,
+        target_host=target.host if target else None,
+        direction=edge.direction,
+        network=network["network"] if network else None,
+        nic=int(network["nic"]) if network else None,
+        gdr="GDRDMA" in edge.detail if edge.transport == "NET" else None,
+        proxy=int(network["proxy"]) if network and network["proxy"] else None,
+    )
+    key = (comm, edge.source, edge.target, edge.transport, edge.detail, edge.direction)
+    return (*key, None if comm else connection.writer), connection
+
+
+def _of_edge(
+    job: Job, seats: _Seats, edge: Edge
+) -> tuple[str | None, tuple[int | None, int | None]]:
+    """The communicator that an edge belongs to: the latest of its writer that has both ranks, and the writer in one.
+
+    Where the numbers in brackets are known for the other end, they must agree.
+    """
+    for comm, member in reversed(seats.joined):
+        if max(edge.source, edge.target) >= comm.size or member.rank not in (
+            edge.source,
+            edge.target,
+        ):
+            continue
+        ends = [comm.member(rank).process for rank in (edge.source, edge.target)]
+        shown = (edge.source_device, edge.target_device)
+        if all(
+            end is None or _is_device(job.processes[end], text)
+            for end, text in zip(ends, shown, strict=True)
+        ):
+            return comm.id, (ends[0], ends[1])
+    return None, (None, None)
+
+
+def _is_device(process: Process, text: str) -> bool:
+    """Is this the process's bus id (2.7-2.18.1, RCCL)? A short number may be an NVML index, which cannot be told wrong."""
+    return len(text) < 4 or process.bus_id is None or process.bus_id.lower() == text.lower()
+
+
+def _over(job: Job, by_host: Mapping[str, HostTopology], connection: Connection) -> Connection:
+    """The connection with the path between its GPUs, where both are on a host whose graph is known."""
+    if not connection.inside_host:
+        return connection
+    topology = by_host.get(connection.source_host or "")
+    ends = [
+        topology.gpu_of(bus_id=p.bus_id, index=p.device)
+        for number in (connection.source_process, connection.target_process)
+        if topology is not None and number is not None and (p := job.processes[number])
+    ]
+    if topology is None or len(ends) != 2 or ends[0] is None or ends[1] is None:
+        return connection
+    path: Path | None = topology.path(ends[0].id, ends[1].id)
+    return replace(connection, path=path)
