@@ -8,6 +8,7 @@ Prints Markdown tables and leaves `gpu_run.md`, `gpu_run.json` and the run folde
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -40,6 +41,7 @@ def run_mode(mode: str, out: Path, extra: list[str]) -> dict[str, Any]:
     folder = out / mode
     fault_file = out / f"{mode}.fault"
     fault_file.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
     environ = {**os.environ, "FAULT_TIME_FILE": str(fault_file)}
     words = [sys.executable, "-m", "nccldoctor", "run", "--nproc", "2", "--run-dir", str(folder)]
     began = time.time()
@@ -117,6 +119,7 @@ def step_time(watched: bool, out: Path, number: int, steps: int) -> float:
     arguments = [str(WORKER), "timed", "--steps", str(steps)]
     if watched:
         folder = str(out / f"overhead-{number}")
+        shutil.rmtree(folder, ignore_errors=True)
         head = ["-m", "nccldoctor", "run", "--nproc", "2", "--run-dir", folder]
     else:
         head = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -107,7 +107,8 @@ def command(
     if print_env:
         _print_environment(Path(run_dir or "nccldoctor-run"), environ, trace_calls)
         return
-    folder = bundle.make(run_dir, environ)
+    several = nnodes not in (None, "1") or launch.inside_launcher(environ) is not None
+    folder = bundle.make(run_dir, environ, shared=several)
     _say(f"run folder {folder}")
     if launch.is_script(words):
         elastic = launch.Elastic(nproc, nnodes, node_rank, rdzv_endpoint, rdzv_id, max_restarts)

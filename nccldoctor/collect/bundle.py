@@ -17,9 +17,10 @@ from nccldoctor.errors import DoctorError
 SCHEMA = 1
 
 
-def make(folder: Path | None, environ: Mapping[str, str]) -> Path:
+def make(folder: Path | None, environ: Mapping[str, str], *, shared: bool = False) -> Path:
     """The run folder, made if need be and proved writable; ranks of one Slurm or torchrun job share theirs.
 
+    `shared` folders may hold the notes of other hosts of the same job already.
     Raises DoctorError, with what to do, where it cannot be written.
     """
     if folder is None:
@@ -29,6 +30,10 @@ def make(folder: Path | None, environ: Mapping[str, str]) -> Path:
         if not job and folder.exists():
             folder = Path(f"{folder}-{os.getpid()}")
     folder = folder.absolute()
+    if not shared and any(folder.glob("run*.json")):
+        raise DoctorError(
+            f"{folder} holds an earlier run; remove it or give another folder with --run-dir"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".writable-{os.getpid()}"
