@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nccldoctor.evidence.opening import Input, open_input
+from nccldoctor.evidence.remote import fetch, is_remote
 
 __all__ = ["Input", "discover"]
 
@@ -41,6 +42,8 @@ class _Found:
     def add(self, path: str) -> None:
         if path == "-":
             self._take(_spool("standard input", sys.stdin.buffer))
+        elif is_remote(path):
+            self._add_remote(path)
         elif Path(path).exists():
             self._add_existing(path)
         elif matches := _matches(path):
@@ -51,6 +54,19 @@ class _Found:
                 "no file matches this pattern" if glob.has_magic(path) else "there is no such file"
             )
             self._refuse(path, what)
+
+    def _add_remote(self, address: str) -> None:
+        before = len(self.inputs)
+        try:
+            for name, copy in fetch(address, Path(tempfile.mkdtemp(dir=_spool_folder()))):
+                self._take(Input(name, str(copy), size=copy.stat().st_size))
+        except (
+            Exception
+        ) as error:  # every protocol has errors of its own; one of them costs this address only
+            self._refuse(address, f"cannot be fetched: {str(error) or type(error).__name__}")
+            return
+        if len(self.inputs) == before:
+            self._refuse(address, "nothing lies behind this address")
 
     def _add_existing(self, path: str) -> None:
         if not Path(path).is_dir():
@@ -163,12 +179,17 @@ def _tar_entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 _spools: list[str] = []
 
 
-def _spool(name: str, stream: BinaryIO) -> Input:
-    """What can be read once only, kept in a temporary file until the program ends."""
+def _spool_folder() -> str:
+    """A temporary folder that goes when the program ends."""
     if not _spools:
         _spools.append(tempfile.mkdtemp(prefix="nccldoctor-"))
         atexit.register(shutil.rmtree, _spools[0], ignore_errors=True)
-    handle, path = tempfile.mkstemp(dir=_spools[0])
+    return _spools[0]
+
+
+def _spool(name: str, stream: BinaryIO) -> Input:
+    """What can be read once only, kept in a temporary file until the program ends."""
+    handle, path = tempfile.mkstemp(dir=_spool_folder())
     with os.fdopen(handle, "wb") as copy:
         shutil.copyfileobj(stream, copy, 1 << 20)
         return Input(name, path, size=copy.tell())
