@@ -92,6 +92,7 @@ def command(
     if levers:
         session.found = {"mode": "levers", "world": session.world, "device": session.device}
         session.found["levers"] = probing.try_levers(session)
+        session.found["ranks"] = session.found["levers"][0]["ranks"]
         body = probing.snapshot(session, session.state)
     else:
         body = probing.run(session)

@@ -77,7 +77,7 @@ def prepare(wish: Wish, say: Say) -> Session:
         world = count
     if wish.debug:
         environment.setdefault("NCCL_DEBUG", "INFO")
-        environment.setdefault("NCCL_DEBUG_SUBSYS", "INIT,ENV,BOOTSTRAP,NET,GRAPH,TUNING")
+        environment.setdefault("NCCL_DEBUG_SUBSYS", "INIT,ENV,BOOTSTRAP,NET,GRAPH")
     if "NCCL_DEBUG" in environment:
         environment.setdefault("NCCL_DEBUG_FILE", str(wish.folder / "nccl_debug_%h_%p.log"))
     return Session(wish, say, places, world, device, environment, launched_by, state)
