@@ -48,6 +48,20 @@ class Stream(io.BufferedReader):
         return self._source.note
 
     @property
+    def place(self) -> tuple[str, int, int | None]:
+        """File, offset and size that this stream was opened from."""
+        item = self._source.item
+        return item.file, item.offset, item.size
+
+    def skip(self, count: int) -> None:
+        """Goes forward by `count` plain bytes, in one step where the input is not packed."""
+        if not self.compressed:
+            self.seek(count)
+            return
+        while count > 0 and (data := self.read(min(count, _CHUNK))):
+            count -= len(data)
+
+    @property
     def compressed(self) -> bool:
         return isinstance(self._source, _Unpacked)
 
@@ -89,6 +103,7 @@ class _Slice(io.RawIOBase):
     note = ""
 
     def __init__(self, item: Input) -> None:
+        self.item = item
         self._file = Path(item.file).open("rb", buffering=0)  # noqa: SIM115
         self._start = item.offset
         self._end = None if item.size is None or not item.offset else item.offset + item.size
@@ -176,6 +191,7 @@ class _Unpacked(io.RawIOBase):
     def __init__(self, packed: Stream, packing: str, plain: _Slice) -> None:
         self._packed = packed
         self._plain = plain
+        self.item = plain.item
         self._machine = _OPENERS[packing](packed)
         self._made = 0
         self.note = ""

@@ -44,7 +44,8 @@ class CallTable:
     A communicator pointer is reused after destroy, so (`host`, `pid`, `comm`, `generation`) is the key.
     `windows` holds one 8-byte digest per WINDOW calls; `tail` the calls after the last full window;
     `seek` pairs (ordinal of a call, byte offset in `file`) to re-read from; Send and Recv are not in
-    `count`, `windows` and `tail` but in `peers`: (op, peer) → number of calls.
+    `count`, `windows` and `tail` but in `peers`: (op, peer) → number of calls. `place` is (file, offset,
+    size) where the input is a part of a file, as the member of a tar file is, or was spooled; None: `file` itself.
     """
 
     file: str
@@ -64,3 +65,4 @@ class CallTable:
     seek: tuple[tuple[int, int], ...] = ()
     mix: Mapping[Call, int] = field(default_factory=dict)
     peers: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    place: tuple[str, int, int | None] | None = None

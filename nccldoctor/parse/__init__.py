@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from nccldoctor.evidence.kinds import HEAD, is_nccldoctors_own_report, kind_of
 from nccldoctor.evidence.opening import Input, Stream, open_input
-from nccldoctor.model.calls import Call, CallTable
 from nccldoctor.model.digest import Digest
 from nccldoctor.model.source import Kind, Source
+from nccldoctor.parse.call_line import reread
 from nccldoctor.parse.portable import MOST_BYTES, loads
+
+__all__ = ["digest_input", "reread", "unreadable"]
 
 WHOLE_LIMIT = 1 << 30
 """A file that must be read whole may have this many bytes."""
@@ -42,11 +44,6 @@ def digest_input(item: Input) -> tuple[Digest, ...]:
 def unreadable(item: Input, why: str) -> tuple[Digest, ...]:
     """The digest of an input that nothing could be read of, and why."""
     return (Digest(Source(item.path, Kind.UNREADABLE, item.size or 0, note=why)),)
-
-
-def reread(table: CallTable, first: int, count: int) -> tuple[Call, ...]:
-    """Calls of a table, from the ordinal `first` (1 is the first call); fewer where the table ends."""
-    return table.tail[first - 1 : first - 1 + count]
 
 
 def _noted(digest: Digest, note: str) -> Digest:

@@ -40,6 +40,20 @@ class Blocks:
         self._open: dict[str, _Open] = {}
         self._root_cause: dict[str, bool] = {}
 
+    @property
+    def open(self) -> bool:
+        """Whether any stream is in the middle of a block."""
+        return bool(self._open)
+
+    @staticmethod
+    def may_start(text: str) -> bool:
+        """Whether a line like this means something inside or after some block, though not here."""
+        return (
+            _FIELD.match(text) is not None
+            or "(first observed failure)" in text
+            or "Failures:" in text
+        )
+
     def feed(self, key: str, text: str, line: Line, speaker: Speaker) -> Iterator[Event]:
         """Events completed by this line."""
         block = self._open.get(key)

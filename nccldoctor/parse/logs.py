@@ -6,44 +6,29 @@ from dataclasses import replace
 from functools import cache
 from typing import BinaryIO
 
-from nccldoctor.model.calls import Call, CallTable
+from nccldoctor.model.calls import CallTable
 from nccldoctor.model.digest import Coverage, Digest, Unknown
 from nccldoctor.model.event import Event
-from nccldoctor.model.events.nccl import CommStart, Noise
+from nccldoctor.model.events.nccl import CommGone, CommStart, Noise
 from nccldoctor.model.events.torch import BackendError
 from nccldoctor.model.events.trouble import Warned
 from nccldoctor.model.source import Line, Source, Speaker
 from nccldoctor.parse import patterns
 from nccldoctor.parse.blocks import Blocks
+from nccldoctor.parse.calls import CallReader
+from nccldoctor.parse.chunks import chunks
 from nccldoctor.parse.header import CLUE, Record, split_records
 from nccldoctor.parse.pattern import Matcher
+from nccldoctor.parse.prefixes import Prefixes
+from nccldoctor.parse.shapes import BLANK, Shapes, Verdict
 
-LONGEST_LINE = 1 << 20
 KEPT_TEXT = 2000
 MOST_UNKNOWN = 200
+MOST_REPEATS = 8
+MOST_EVENTS = 100_000
+"""Repeats of one message by one process, and events of one file, that are kept; the rest is counted only."""
 
-_RANK = re.compile(r"^\[rank(\d+)\]: ?")
-_LOCAL = re.compile(r"^\[[a-z_]+(\d+)\]: ?")
 _C10 = re.compile(r"^\[[IWEF]\d*(?: [\d:.]+)? [\w./]+:\d+\] ?")
-_CALL = re.compile(
-    r"^(\w+): opCount ([0-9a-f]+) sendbuff \S+ recvbuff \S+ count (\d+) datatype (\d+) op (\d+) root (-?\d+) "
-    r"comm (\S+) \[nranks=(\d+)\]"
-)
-DATATYPES = [
-    "int8",
-    "uint8",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "bfloat16",
-    "float8e4m3",
-    "float8e5m2",
-]
-REDOPS = ["sum", "prod", "max", "min", "avg"]
 
 
 @cache
@@ -57,90 +42,149 @@ def _text() -> Matcher:
 
 
 def read(source: Source, stream: BinaryIO) -> Digest:
-    """The digest of a text file; the stream is read once, by lines of at most 1 MiB."""
-    return _Reader(source).read(stream)
+    """The digest of a text file, read once and in order, in bounded memory."""
+    return _Reader(source, getattr(stream, "place", None)).read(stream)
 
 
 class _Reader:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, place: tuple[str, int, int | None] | None) -> None:
         self._source = source
+        self._calls = CallReader(source.path, place)
+        self._prefixes = Prefixes()
+        self._shapes = Shapes(_text().anchors)
         self._events: list[Event] = []
         self._blocks = Blocks()
-        self._calls: dict[tuple[str, int, str], list[tuple[Call, int, str, int]]] = {}
-        self._meta: dict[tuple[str, int, str], tuple[int | None, int]] = {}
-        self._generation: Counter[tuple[str, int, str]] = Counter()
-        self._done: list[CallTable] = []
-        self._records = self._understood = self._lines = 0
+        self._repeats: Counter[int] = Counter()
+        self._records = self._understood = self._torn = 0
         self._unknown: dict[str, Unknown] = {}
         self._last_error: dict[str, int] = {}
 
     def read(self, stream: BinaryIO) -> Digest:
-        while raw := stream.readline(LONGEST_LINE):
-            self._lines += 1
-            for part in raw.decode("utf-8", "replace").rstrip("\r\n").split("\r"):
-                self._line(part)
+        first = True
+        for chunk in chunks(stream):
+            if first:
+                sample = chunk.decode("utf-8", "replace").split("\n")[:400]
+                self._prefixes = Prefixes(sample)
+                first = False
+            for index, block in enumerate(self._calls.feed(chunk)):
+                self._block(block, index)
         self._events += self._blocks.finish()
-        for key in list(self._calls):
-            self._close(key)
+        return self._digest(self._calls.lines)
+
+    def _digest(self, lines: int) -> Digest:
+        tables: list[CallTable] = self._calls.tables()
+        whole = self._calls.records - self._calls.lost
+        torn = self._torn + self._calls.lost
+        notes = [f"{torn} torn lines"] if torn else []
+        if len(self._events) >= MOST_EVENTS:
+            notes.append(f"only the first {MOST_EVENTS} messages were kept")
         return Digest(
-            replace(self._source, lines=self._lines),
+            replace(self._source, lines=lines, note="; ".join(notes)),
             tuple(self._events),
-            tuple(self._done),
-            Coverage(self._lines, self._records, self._understood, tuple(self._unknown.values())),
+            tuple(tables),
+            Coverage(
+                lines,
+                self._records + whole + torn,
+                self._understood + whole + torn,
+                tuple(self._unknown.values()),
+            ),
         )
 
-    def _line(self, text: str) -> None:
-        line = Line(self._source.path, self._lines, text[:KEPT_TEXT])
-        rest, speaker = _strip(text)
-        records = split_records(rest, speaker) if CLUE in rest or "ERROR]" in rest else []
-        if records:
-            for record in records:
-                self._record(record, line)
-            return
-        key = f"{speaker.rank}/{speaker.local_rank}"
-        self._text_line(key, rest, line, speaker)
+    def _block(self, block: bytes, index: int) -> None:
+        """Takes consecutive lines; those whose shape says nothing cost a look-up each."""
+        number = -1
+        known = self._shapes.known
+        for place, raw in enumerate(block.split(b"\n")):
+            shape = raw.translate(BLANK)
+            verdict = known(shape, raw)
+            if verdict is Verdict.NOISE:
+                self._records += 1
+                self._understood += 1
+            elif verdict is not Verdict.IGNORED or self._blocks.open or self._last_error:
+                if number < 0:
+                    number = self._calls.line_of(index)
+                self._read(raw, shape, number + place)
 
-    def _text_line(self, key: str, text: str, line: Line, speaker: Speaker) -> None:
+    def _read(self, raw: bytes, shape: bytes, number: int) -> None:
+        whole = raw.decode("utf-8", "replace").strip("\r\0")
+        if "\r" in whole:
+            for text in whole.split("\r"):
+                self._line(text, number)
+        elif (told := self._line(whole, number)) is not None:
+            self._shapes.learn(shape, told)
+
+    def _line(self, text: str, number: int) -> tuple[Verdict, str] | None:
+        """Reads one line; says what all lines of its shape are, where that can be said."""
+        line = Line(self._source.path, number, text[:KEPT_TEXT])
+        rest, speaker = self._prefixes.peel(text)
+        records = split_records(rest, speaker) if CLUE in rest or "ERROR]" in rest else []
+        if not records:
+            return self._text_line(rest, line, speaker)
+        told = None
+        for record in records:
+            told = self._record(record, line)
+        return told if len(records) == 1 else None
+
+    def _text_line(self, text: str, line: Line, speaker: Speaker) -> tuple[Verdict, str] | None:
+        key = f"{speaker.host}/{speaker.pid}/{speaker.rank}/{speaker.local_rank}"
+        boring = not self._blocks.open
         if event := _text().match(text, line, speaker):
-            self._keep(event)
+            boring = False
+            self._keep(event, text)
             if isinstance(event, BackendError):
                 self._last_error[key] = 3
-        elif self._last_error.get(key, 0) > 0:
+        elif key in self._last_error:
+            boring = False
             self._last_error[key] -= 1
+            if not self._last_error[key]:
+                del self._last_error[key]
             if event := _nccl().match(text, line, speaker):
-                self._keep(event)
+                self._keep(event, text)
         for event in self._blocks.feed(key, _C10.sub("", text), line, speaker):
-            self._keep(event)
+            boring = False
+            self._keep(event, text)
+        boring = boring and not self._blocks.open and not self._blocks.may_start(text)
+        return (Verdict.IGNORED, "") if boring else None
 
-    def _record(self, record: Record, line: Line) -> None:
+    def _record(self, record: Record, line: Line) -> tuple[Verdict, str] | None:
+        if " opCount " in record.message:
+            self._torn += 1
+            return None
         self._records += 1
-        if " opCount " in record.message and self._call(record, line):
+        found = _nccl().find(record.message)
+        if found is not None:
             self._understood += 1
-            return
-        event = _nccl().match(record.message, line, record.speaker)
-        if event is not None:
-            self._understood += 1
-            if isinstance(event, CommStart):
-                self._new_generation(event)
-            self._keep(event)
-            return
+            pattern, match = found
+            if pattern.event is Noise:
+                return Verdict.NOISE, pattern.anchor
+            self._keep(pattern.build(match, line, record.speaker), record.message)
+            return None
         if record.level in ("WARN", "ATTN", "ERROR"):
             self._understood += 1
-            self._keep(
-                Warned(
-                    line=line,
-                    speaker=record.speaker,
-                    message=record.message,
-                    level=record.level,
-                    place=record.place,
-                )
+            warned = Warned(
+                line=line,
+                speaker=record.speaker,
+                message=record.message,
+                level=record.level,
+                place=record.place,
             )
-            return
+            self._keep(warned, record.message)
+            return None
         self._not_understood(record.message, line)
+        return None
 
-    def _keep(self, event: Event) -> None:
-        if not isinstance(event, Noise):
-            self._events.append(event)
+    def _keep(self, event: Event, message: str) -> None:
+        if isinstance(event, Noise):
+            return
+        if not isinstance(event, CommStart | CommGone):
+            speaker = event.speaker
+            key = hash((speaker.host, speaker.pid, speaker.rank, speaker.local_rank, message))
+            self._repeats[key] += 1
+            if self._repeats[key] > MOST_REPEATS or len(self._events) >= MOST_EVENTS:
+                return
+            if len(self._repeats) > MOST_EVENTS:
+                self._repeats.clear()
+        self._events.append(event)
 
     def _not_understood(self, message: str, line: Line) -> None:
         shape = re.sub(r"\d+", "N", re.sub(r"0x[0-9a-f]+", "0xH", message))[:160]
@@ -149,65 +193,3 @@ class _Reader:
             self._unknown[shape] = replace(known, count=known.count + 1)
         elif len(self._unknown) < MOST_UNKNOWN:
             self._unknown[shape] = Unknown(shape, 1, line)
-
-    def _call(self, record: Record, line: Line) -> bool:
-        match = _CALL.match(record.message)
-        if match is None:
-            return False
-        op, op_count, count, datatype, redop, root, comm, nranks = match.groups()
-        call = Call(op, int(count), _name(DATATYPES, datatype), _name(REDOPS, redop), int(root))
-        speaker = record.speaker
-        key = (speaker.host or "", speaker.pid or 0, comm)
-        self._calls.setdefault(key, []).append((call, line.number, line.text, int(op_count, 16)))
-        self._meta[key] = (speaker.device, int(nranks))
-        return True
-
-    def _new_generation(self, event: CommStart) -> None:
-        key = (event.speaker.host or "", event.speaker.pid or 0, event.comm)
-        if key in self._calls:
-            self._close(key)
-            self._generation[key] += 1
-
-    def _close(self, key: tuple[str, int, str]) -> None:
-        calls = self._calls.pop(key)
-        device, nranks = self._meta[key]
-        collectives = [c for c in calls if c[0].op not in ("Send", "Recv")]
-        peers = Counter((c[0].op, c[0].root or 0) for c in calls if c[0].op in ("Send", "Recv"))
-        last = collectives[-1] if collectives else None
-        self._done.append(
-            CallTable(
-                file=self._source.path,
-                host=key[0],
-                pid=key[1],
-                device=device,
-                comm=key[2],
-                generation=self._generation[key],
-                nranks=nranks,
-                count=len(collectives),
-                tail=tuple(c[0] for c in collectives),
-                last=last[0] if last else None,
-                last_line=last[1] if last else 0,
-                last_text=last[2] if last else "",
-                last_op_count=last[3] if last else None,
-                mix=dict(Counter(c[0] for c in collectives)),
-                peers=dict(peers),
-            )
-        )
-
-
-def _strip(text: str) -> tuple[str, Speaker]:
-    """The line without the prefixes of launchers and PyTorch, and what these told."""
-    rank = local_rank = None
-    while True:
-        if match := _RANK.match(text):
-            rank = int(match[1])
-        elif match := _LOCAL.match(text):
-            local_rank = int(match[1])
-        else:
-            return text, Speaker(rank=rank, local_rank=local_rank)
-        text = text[match.end() :]
-
-
-def _name(names: list[str], index: str) -> str:
-    number = int(index)
-    return names[number] if number < len(names) else f"#{number}"

@@ -28,6 +28,15 @@ class Pattern:
     samples: Mapping[str, str]
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
+    def build(self, match: re.Match[str], line: Line, speaker: Speaker) -> Event:
+        """The event that a match of this pattern's regex says."""
+        values: dict[str, Any] = dict(self.fixed)
+        converters = _converters(self.event)  # type: ignore[arg-type]
+        for name, text in match.groupdict().items():
+            if text is not None:
+                values[name] = converters[name](text)
+        return self.event(line=line, speaker=speaker, **values)
+
 
 def noise(anchor: str, **samples: str) -> Pattern:
     """A known message that says nothing a diagnosis needs."""
@@ -42,30 +51,33 @@ class Matcher:
         for order, pattern in enumerate(patterns):
             entry = (order, re.compile(pattern.regex), pattern)
             self._by_anchor.setdefault(pattern.anchor, []).append(entry)
-        anchors = sorted(self._by_anchor, key=len, reverse=True)
-        self._anchors = re.compile("(?=(" + "|".join(map(re.escape, anchors)) + "))")
-        # An anchor inside a longer one is hidden by the alternation, so each anchor names those it holds.
-        self._within = {a: [b for b in anchors if b in a] for a in anchors}
+
+    @property
+    def anchors(self) -> tuple[str, ...]:
+        """All anchors: a message without one of them matches nothing."""
+        return tuple(self._by_anchor)
 
     def match(self, message: str, line: Line, speaker: Speaker) -> Event | None:
-        found = {inner for hit in self._anchors.findall(message) for inner in self._within[hit]}
+        """The event that the message is, if a pattern knows it."""
+        found = self.find(message)
+        return found[0].build(found[1], line, speaker) if found else None
+
+    def find(self, message: str) -> tuple[Pattern, re.Match[str]] | None:
+        """The pattern that knows the message, and its match."""
         candidates = sorted(
-            (entry for anchor in found for entry in self._by_anchor[anchor]), key=lambda e: e[0]
+            (
+                entry
+                for anchor, entries in self._by_anchor.items()
+                if anchor in message
+                for entry in entries
+            ),
+            key=lambda e: e[0],
         )
         for _, regex, pattern in candidates:
             match = regex.search(message)
             if match is not None:
-                return _build(pattern, match, line, speaker)
+                return pattern, match
         return None
-
-
-def _build(pattern: Pattern, match: re.Match[str], line: Line, speaker: Speaker) -> Event:
-    values: dict[str, Any] = dict(pattern.fixed)
-    converters = _converters(pattern.event)  # type: ignore[arg-type]
-    for name, text in match.groupdict().items():
-        if text is not None:
-            values[name] = converters[name](text)
-    return pattern.event(line=line, speaker=speaker, **values)
 
 
 def _truth(text: str) -> bool:

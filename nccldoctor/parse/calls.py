@@ -1,0 +1,298 @@
+"""Digests collective lines into call tables at the speed of splitting bytes, without an object per call."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from hashlib import blake2b
+
+from nccldoctor.model.calls import POINT_TO_POINT, Call, CallTable
+from nccldoctor.parse.call_line import DATATYPES, REDOPS, name_of
+from nccldoctor.parse.sequence import Sequence, Symbol
+
+CLUE = b" opCount "
+_CUT = re.compile(rb" opCount [^ ]+ sendbuff [^ ]+ recvbuff [^ ]+ count ").split
+_BODY = re.compile(rb"(\d+) datatype (\d+) op (\d+) root (-?\d+) comm (\S+) \[nranks=(\d+)\]").match
+_HEAD = re.compile(rb"([\w.\-<>]*):(\d+):\d+ \[(-?\d+)\] NCCL INFO (\w+):?$").search
+_INIT = re.compile(
+    rb"([\w.\-<>]*):(\d+):\d+ \[-?\d+\] NCCL INFO [^\n]*?\bcomm (0x[0-9a-f]+) rank [^\n]*? ?- Init (START|COMPLETE)"
+).finditer
+_MOST_PIECES = 1 << 14
+_MOST_HEADS = 1 << 13
+_MOST_HOSTS = 1 << 12
+_CHUNKS_A_BLOCK = 16
+_SETTLING = 20_000
+_POINT_TO_POINT = frozenset(op.encode() for op in POINT_TO_POINT)
+
+Key = tuple[bytes, bytes, bytes]
+"""Host, process and pointer of a communicator."""
+Put = tuple[Callable[[Symbol], object], Symbol]
+"""What takes a call's symbol, and the symbol."""
+Step = tuple[Callable[[Symbol], object], Symbol, "_After"]
+"""The same, and what follows the head of the next call."""
+
+
+class _After(dict[bytes, Step]):
+    """What follows one head: the piece up to the next cut → where the call goes, and the head at the piece's end."""
+
+    __slots__ = ("calls", "device", "op", "process", "puts")
+
+    def __init__(
+        self, calls: "CallReader", process: tuple[bytes, bytes] | None, device: int, op: bytes
+    ) -> None:
+        self.calls = calls
+        self.process = process
+        self.device = device
+        self.op = op
+        self.puts: dict[bytes, Put] = {}
+
+    def __missing__(self, piece: bytes) -> Step:
+        return self.calls.step(self, piece)
+
+
+class CallReader:
+    """Digests the collective lines of one file; give it whole lines, in order.
+
+    A call line is cut at ` opCount … count `; what lies between two cuts (the end of one line and the head of the
+    next) repeats itself so much that a dictionary of whole pieces knows nearly all of them.
+    """
+
+    def __init__(self, path: str, place: tuple[str, int, int | None] | None = None) -> None:
+        self.lost = 0
+        self.records = 0
+        self._path = path
+        self._place = place
+        self._nowhere = _After(self, None, -1, b"")
+        self._after: dict[tuple[bytes, bytes, bytes, bytes], _After] = {}
+        self._heads: dict[bytes, _After] = {}
+        self._sequences: dict[Key, Sequence] = {}
+        self._inits: Counter[Key] = Counter()
+        self._starting: set[Key] = set()
+        self._calls: dict[bytes, Call] = {}
+        self._hosts: set[bytes] = set()
+        self._tables: list[CallTable] = []
+        self._others: list[bytes] = []
+        self._now: tuple[bytes, int] = (b"", 0)
+        self._found = (0, 0, 0)
+        self._line = 1
+        self._offset = 0
+        self._apart = self._uneven = False
+        self._pieces = self._misses = self._settled = self._chunks = self._block = 0
+
+    @property
+    def lines(self) -> int:
+        """Lines so far."""
+        return self._line - 1
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Takes the calls of a chunk, and returns the other lines: one or several at a time, in order.
+
+        A chunk is whole lines, the last one too ends in a newline. `line_of` numbers what is returned.
+        """
+        framed = b"\n" + chunk
+        self._now = (framed, self._line)
+        self._found = (0, 0, self._line)
+        others: list[bytes] = []
+        self._others = others
+        if CLUE in chunk:
+            pieces = _CUT(framed)
+            if self._apart:
+                self._take_apart(pieces)
+            else:
+                after = self._nowhere
+                for piece in pieces:
+                    append, symbol, after = after[piece]
+                    append(symbol)
+            self.records += len(pieces) - 1
+            self.lost -= 1  # the first piece belongs to no call
+            lines = len(pieces) - 1 + sum(1 + block.count(b"\n") for block in others)
+            self._finish_chunk(len(chunk), lines)
+        else:
+            self._restart(self._aside(chunk[:-1]), None)
+            self._line += chunk.count(b"\n")
+            self._offset += len(chunk)
+        return others
+
+    def line_of(self, index: int) -> int:
+        """The line number at which the other lines of this index begin; ask in ascending order."""
+        framed, _ = self._now
+        place, search, line = self._found
+        block = self._others[index]
+        found = framed.find(b"\n" + block + b"\n", search)
+        if found >= 0:
+            line += framed.count(b"\n", place + 1, found + 1)
+            self._found = (found, found + len(block) + 1, line)
+        return line
+
+    def tables(self) -> list[CallTable]:
+        """All tables, once the file has been read, in the order in which their communicators first called."""
+        for sequence in self._sequences.values():
+            self._close(sequence, None)
+        tables, self._tables = self._tables, []
+        return tables
+
+    def step(self, after: _After, piece: bytes) -> Step:
+        """What a piece says that has not been seen after this head; other lines within it are kept aside."""
+        end, newline, rest = piece.partition(b"\n")
+        middle, _, head = rest.rpartition(b"\n")
+        if middle:
+            starting = self._aside(middle)
+            append, symbol, following = after[end + b"\n" + head]
+            if starting:
+                append = self._append_and_restart(append, starting, self._now[0].find(middle))
+            return append, symbol, following
+        if not newline or len(rest) != len(head):
+            self._uneven = True
+        append, symbol = self._put(after, end)
+        step = append, symbol, self._after_head(head if newline else end)
+        self._misses += 1
+        self._pieces += 1
+        if self._pieces > _MOST_PIECES:
+            self._forget_pieces()
+        after[piece] = step
+        return step
+
+    def _take_apart(self, pieces: list[bytes]) -> None:
+        """The loop of `feed` with bodies and heads apart, for files that combine them in too many ways."""
+        after = self._nowhere
+        heads = self._heads
+        for piece in pieces:
+            end, newline, head = piece.partition(b"\n")
+            put = after.puts.get(end) or self._put(after, end)
+            start = head.rfind(b" ", 0, head.rfind(b" [")) + 1
+            following = heads.get(head[start:])
+            append, symbol = put
+            if following is None or not newline or b"\n" in head:
+                middle, _, head = head.rpartition(b"\n")
+                if middle and (starting := self._aside(middle)):
+                    append = self._append_and_restart(append, starting, self._now[0].find(middle))
+                if not newline or (piece[len(end) + 1 :] != head and not middle):
+                    self._uneven = True
+                following = self._after_head(head if newline else end)
+                if newline and head and len(heads) < _MOST_HEADS:
+                    heads[head[head.rfind(b" ", 0, head.rfind(b" [")) + 1 :]] = following
+            append(symbol)
+            after = following
+
+    def _forget_pieces(self) -> None:
+        for after in self._after.values():
+            after.clear()
+            after.puts.clear()
+        self._nowhere.clear()
+        self._pieces = 0
+
+    def _put(self, after: _After, end: bytes) -> Put:
+        """Where the call goes that has this head and this end."""
+        match = _BODY(end)
+        if match is None or after.process is None:
+            return self._drop, b""
+        count, datatype, redop, root, comm, nranks = match.groups()
+        key = (*after.process, comm)
+        sequence = self._sequences.get(key)
+        if sequence is None:
+            sequence = Sequence(
+                *key, after.device, int(nranks), max(0, self._inits[key] - 1), begin=self._block
+            )
+            self._sequences[key] = sequence
+        kind = b" ".join((after.op, datatype, redop, root))
+        signature = blake2b(kind, digest_size=8).digest()
+        op, peer = after.op.decode(), int(root)
+        self._calls[signature] = Call(
+            op, None, name_of(DATATYPES, int(datatype)), name_of(REDOPS, int(redop)), peer
+        )
+        if after.op in _POINT_TO_POINT:
+            put = sequence.peers.setdefault((op, peer), []).append, signature + count
+        else:
+            put = sequence.pending.append, signature + count
+        if len(after.puts) >= _MOST_HEADS:
+            after.puts.clear()
+        after.puts[end] = put
+        return put
+
+    def _append_and_restart(
+        self, append: Callable[[Symbol], object], starting: list[Key], end: int
+    ) -> Callable[[Symbol], None]:
+        """Communicators that begin behind a call begin after it."""
+
+        def append_and_restart(symbol: Symbol) -> None:
+            append(symbol)
+            self._restart(starting, end)
+
+        return append_and_restart
+
+    def _aside(self, lines: bytes) -> list[Key]:
+        """Keeps other lines for the caller; returns the communicators that begin in them."""
+        self._others.append(lines)
+        if b" Init " not in lines:
+            return []
+        starting = []
+        for match in _INIT(lines):
+            key = (self._known_host(match[1]), match[2], match[3])
+            if match[4] == b"START":
+                self._starting.add(key)
+                starting.append(key)
+            elif key in self._starting:
+                self._starting.discard(key)
+            else:
+                starting.append(key)
+        return starting
+
+    def _restart(self, keys: list[Key], end: int | None) -> None:
+        for key in keys:
+            self._inits[key] += 1
+            sequence = self._sequences.get(key)
+            if sequence is None:
+                continue
+            if self._inits[key] == 1:
+                sequence.generation = -1
+            sequence.note(self._now)
+            self._close(sequence, end)
+            sequence.restart(self._inits[key] - 1)
+
+    def _close(self, sequence: Sequence, end: int | None) -> None:
+        sequence.drain(self._block)
+        sequence.forget_chunk(end)
+        table = sequence.table(self._path, self._place, self._calls)
+        if table is not None:
+            self._tables.append(table)
+
+    def _drop(self, _: Symbol) -> None:
+        self.lost += 1
+
+    def _after_head(self, head: bytes) -> _After:
+        match = _HEAD(head)
+        if match is None:
+            return self._nowhere
+        host = self._known_host(match[1])
+        key = (host, match[2], match[3], match[4])
+        after = self._after.get(key)
+        if after is None:
+            after = _After(self, (host, match[2]), int(match[3]), match[4])
+            self._after[key] = after
+        return after
+
+    def _known_host(self, host: bytes) -> bytes:
+        """The host without a pointer glued in front of it: `0x7f00node-1` is `node-1` once that has been seen."""
+        if host in self._hosts:
+            return host
+        if host.startswith(b"0x"):
+            for known in sorted(self._hosts, key=len, reverse=True):
+                if known and host.endswith(known):
+                    return known
+        if len(self._hosts) < _MOST_HOSTS:
+            self._hosts.add(host)
+        return host
+
+    def _finish_chunk(self, size: int, lines: int) -> None:
+        framed = self._now[0]
+        self._line += framed.count(b"\n") - 1 if self._uneven else lines
+        self._offset += size
+        for sequence in self._sequences.values():
+            sequence.note(self._now)
+        self._chunks += 1
+        if self._chunks % _CHUNKS_A_BLOCK == 0:
+            for sequence in self._sequences.values():
+                sequence.drain(self._block)
+            self._block = self._offset
+        if not self._apart and self.records - self._settled > _SETTLING:
+            self._apart = self._misses * 20 > self.records - self._settled
+            self._settled, self._misses = self.records, 0
