@@ -165,7 +165,7 @@ def test_windows_are_read_again_from_the_file(tmp_path: Path, packed: bool) -> N
     text = ("\n".join(lines) + "\n").encode()
     path = tmp_path / "log"
     path.write_bytes(gzip.compress(text) if packed else text)
-    (table,) = digest_input(discover([str(path)])[0]).calls
+    (table,) = digest_input(discover([str(path)])[0])[0].calls
     assert table.count == 20_000
     assert len(table.windows) == 20_000 // WINDOW
     assert len(table.seek) > 1
