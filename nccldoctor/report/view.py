@@ -34,6 +34,8 @@ _JOBS, _COMMUNICATORS, _INPUTS, _UNKNOWN, _FINDINGS = 4, 200, 400, 60, 300
 def view(report: Report) -> dict[str, Any]:
     """The names that the templates know."""
     data = to_dict(report)
+    folder = _common_folder([i["path"] for i in data["inputs"]])
+    _shorten(data, folder)
     sign, word = _STATUS[data["verdict"]["status"]]
     shown = data["findings"][:_FINDINGS]
     return {
@@ -52,9 +54,37 @@ def view(report: Report) -> dict[str, Any]:
         "coverage": {**data["coverage"], "unknown": data["coverage"]["unknown"][:_UNKNOWN]},
         "inputs": data["inputs"][:_INPUTS],
         "more_inputs": max(0, len(data["inputs"]) - _INPUTS),
+        "folder": folder,
         "input_bytes": sum(i["bytes"] for i in data["inputs"]),
         "notes": data["notes"],
     }
+
+
+def _common_folder(paths: list[str]) -> str:
+    """The folder that all inputs lie below, with its slash; empty where there is none."""
+    if len(paths) < 2:
+        return ""
+    first, last = min(paths), max(paths)
+    alike = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
+    return first[: first.rfind("/", 0, alike) + 1]
+
+
+def _shorten(data: dict[str, Any], folder: str) -> None:
+    """Takes the common folder off every file name."""
+    if not folder:
+        return
+    places = [
+        *(line for finding in data["findings"] for line in finding["evidence"]),
+        *data["coverage"]["unknown"],
+    ]
+    for place in places:
+        place["file"] = place["file"].removeprefix(folder)
+    for source in data["inputs"]:
+        source["path"] = source["path"].removeprefix(folder)
+    for job in data["jobs"]:
+        job["timeline"] = [
+            {**e, "file": e["file"] and e["file"].removeprefix(folder)} for e in job["timeline"]
+        ]
 
 
 def _tree(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -104,7 +134,7 @@ def _job(facts: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
         "topologies": [
             {**shape, "picture": drawn}
             for shape in facts["topologies"]
-            if (drawn := topology(shape))
+            if (drawn := topology(shape, facts))
         ],
         "uneven": [c for c in comms if c["uneven"]][:24],
         "even": [c for c in comms if not c["uneven"]][:_COMMUNICATORS],

@@ -13,17 +13,22 @@ _NVLINK = ("NVL", "NV", "XGMI")
 _MOST_NODES = 48
 
 
-def topology(shape: Mapping[str, Any]) -> Markup | None:
-    """The picture of one shape of a host, None where there is too little or too much to draw."""
+def topology(shape: Mapping[str, Any], facts: Mapping[str, Any]) -> Markup | None:
+    """The picture of one shape of a host, None where there is too little or too much to draw.
+
+    Ranks and channels are those of the first host of that shape.
+    """
     nodes, links = shape["nodes"], shape["links"]
     if not 2 <= len(nodes) <= _MOST_NODES:
         return None
     places, width, height = _places(nodes) if shape["origin"] == "NCCL" else _circle(nodes)
     slow = _slow(links)
     lines = [_link(link, places, index in slow) for index, link in enumerate(links)]
-    boxes = [_node(node, places[node["id"]]) for node in nodes]
+    ranks = _ranks(shape, facts)
+    rings = [_ring(edge, ranks, places, links) for edge in facts["edges"]]
+    boxes = [_node(node, places[node["id"]], ranks) for node in nodes]
     label = f"Links inside {', '.join(shape['hosts'][:3])}: " + _told(nodes, links, len(slow))
-    return picture(width, height, label, [*filter(None, lines), *boxes])
+    return picture(width, height, label, [*filter(None, lines), *filter(None, rings), *boxes])
 
 
 def _places(nodes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, tuple[float, float]], int, int]:
@@ -103,13 +108,58 @@ def _link(
     )
 
 
-def _node(node: Mapping[str, Any], place: tuple[float, float]) -> Markup:
+def _ranks(shape: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[int, str]:
+    """Rank → node, for the first host of this shape: by bus id, or by the GPU's index for nvidia-smi."""
+    nodes = {n["id"].partition("-")[2]: n["id"] for n in shape["nodes"] if n["kind"] == "GPU"}
+    if shape["origin"] != "NCCL":
+        nodes = {n["id"].removeprefix("GPU"): n["id"] for n in shape["nodes"] if n["kind"] == "GPU"}
+    key = "bus_id" if shape["origin"] == "NCCL" else "gpu"
+    return {
+        entry["rank"]: nodes[str(entry[key])]
+        for entry in facts["ranks"]
+        if entry["rank"] is not None
+        and entry["host"] in shape["hosts"][:1]
+        and str(entry[key]) in nodes
+    }
+
+
+def _ring(
+    edge: Mapping[str, Any],
+    ranks: Mapping[int, str],
+    places: Mapping[str, tuple[float, float]],
+    links: Sequence[Mapping[str, Any]],
+) -> Markup | None:
+    """A channel from GPU to GPU; a detour when NVLink joins both and yet it goes another way."""
+    a, b = ranks.get(edge["from"]), ranks.get(edge["to"])
+    if a is None or b is None or a == b:
+        return None
+    linked = {link[end] for link in links if link["kind"].startswith(_NVLINK) for end in ("a", "b")}
+    detour = edge["transport"] != "P2P" and a in linked and b in linked
+    (x1, y1), (x2, y2) = places[a], places[b]
+    bend = 0.28 if edge["from"] < edge["to"] else 0.16
+    cx, cy = (x1 + x2) / 2 - (y2 - y1) * bend, (y1 + y2) / 2 + abs(x2 - x1) * bend
+    words = (
+        f"rank {edge['from']} → rank {edge['to']}: {edge['channels']} channels via "
+        f"{edge['transport']} {edge['detail']}".strip()
+        + " · although NVLink joins them" * detour
+    )
+    return element(
+        "path",
+        title(words),
+        d=f"M{x1:.0f} {y1:.0f}Q{cx:.0f} {cy:.0f} {x2:.0f} {y2:.0f}",
+        class_="ring detour" if detour else "ring",
+    )
+
+
+def _node(node: Mapping[str, Any], place: tuple[float, float], ranks: Mapping[int, str]) -> Markup:
     x, y = place
+    here = sorted(rank for rank, name in ranks.items() if name == node["id"])
+    words = clipped(node["id"], 13) + (f" · r{here[0]}" if here else "")
     return element(
         "g",
-        title(node["id"])
-        + element("rect", x=x - 46, y=y - 15, width=92, height=30, rx=5)
-        + element("text", clipped(node["id"], 13), x=x, y=y + 4, class_="num"),
+        title(node["id"] + (f", rank {here[0]}" if here else ""))
+        + element("rect", x=x - 48, y=y - 15, width=96, height=30, rx=5)
+        + element("text", words, x=x, y=y + 4, class_="num"),
         class_=f"node {node['kind'].lower() if node['kind'] in _LAYERS else 'pci'}",
     )
 
