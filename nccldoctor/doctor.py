@@ -11,7 +11,7 @@ from nccldoctor import correlate, report
 from nccldoctor.diagnose import verdict
 from nccldoctor.diagnose.catalogue import diagnoses
 from nccldoctor.diagnose.engine import examine as examine_job
-from nccldoctor.diagnose.engine import order
+from nccldoctor.diagnose.engine import order, times_of
 from nccldoctor.errors import DoctorError
 from nccldoctor.evidence.discover import Input, discover
 from nccldoctor.model.digest import Coverage, Digest, Unknown
@@ -135,12 +135,12 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _diagnose(jobs: Iterable[Job]) -> tuple[tuple[Finding, ...], tuple[NotChecked, ...]]:
+def _diagnose(jobs: Sequence[Job]) -> tuple[tuple[Finding, ...], tuple[NotChecked, ...]]:
     every = diagnoses()
     results = [examine_job(job, every) for job in jobs]
     if len(results) == 1:
         return results[0]
-    findings = order((f for found, _ in results for f in found), every)
+    findings = order((f for found, _ in results for f in found), every, times_of(jobs))
     not_checked = {n.code: n for _, missing in results for n in missing}
     checked = {d.code for d in every} - {
         code for code in not_checked if all(code in {n.code for n in m} for _, m in results)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nccldoctor.model.digest import Digest
 from nccldoctor.model.event import Event
-from nccldoctor.model.events import nccl, state, torch, trouble
+from nccldoctor.model.events import machine, nccl, state, torch, trouble
 from nccldoctor.model.job import Evidence
 from nccldoctor.model.source import Kind
 
@@ -31,6 +31,11 @@ _TOLD_BY: Mapping[type[Event], tuple[Evidence, ...]] = {
     state.Xid: (Evidence.KERNEL,),
     state.OomKilled: (Evidence.KERNEL,),
     state.ProcessEnvironment: (Evidence.ENVIRONMENT,),
+    machine.VariableShown: (Evidence.ENVIRONMENT,),
+    machine.GpuLost: (Evidence.KERNEL,),
+    machine.EccCounted: (Evidence.HOST_STATE,),
+    machine.NvlinkFault: (Evidence.HOST_STATE,),
+    machine.Throttled: (Evidence.HOST_STATE,),
     torch.WatchdogTimeout: (Evidence.WATCHDOG,),
     torch.GroupProgress: (Evidence.WATCHDOG,),
     torch.DumpSignal: (Evidence.WATCHDOG,),

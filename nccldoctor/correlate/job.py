@@ -10,6 +10,7 @@ from nccldoctor.correlate.groups import Groups, join
 from nccldoctor.correlate.places import Places, Reader
 from nccldoctor.correlate.processes import Draft, Processes
 from nccldoctor.correlate.ranks import assign
+from nccldoctor.correlate.split import split
 from nccldoctor.model.calls import CallTable
 from nccldoctor.model.digest import Digest
 from nccldoctor.model.event import Event
@@ -22,10 +23,11 @@ def build(digests: Sequence[Digest], reader: Reader, *, partial: bool = False) -
     """The jobs of these digests. `partial` says that logs are known to be missing."""
     if not digests:
         return ()
-    return (_job(digests, reader, partial),)
+    parts = split(digests)
+    return tuple(_job(part, reader, partial, len(parts)) for part in parts)
 
 
-def _job(digests: Sequence[Digest], reader: Reader, partial: bool) -> Job:
+def _job(digests: Sequence[Digest], reader: Reader, partial: bool, siblings: int) -> Job:
     events = [event for digest in digests for event in digest.events]
     processes = Processes(digests)
     logged = Communicators(digests, processes)
@@ -60,6 +62,7 @@ def _job(digests: Sequence[Digest], reader: Reader, partial: bool) -> Job:
         sources=[d.source for d in digests],
         world_size=world_size or _size(groups),
         partial=partial,
+        siblings=siblings,
         instrumented=any(isinstance(event, Instrumented) for event in events),
     )
     job.topology = topology.hosts(job)

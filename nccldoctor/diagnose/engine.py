@@ -1,8 +1,10 @@
 """Runs every diagnosis over a job, and puts cause before consequence."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
+from nccldoctor.diagnose.causes import explained_by
 from nccldoctor.diagnose.diagnosis import Diagnosis, Found
 from nccldoctor.model.finding import Confidence, Finding, NotChecked, Role, Severity
 from nccldoctor.model.job import TURN_ON, Job
@@ -29,49 +31,40 @@ def examine(
         except Exception as error:  # a faulty diagnosis must not cost the others
             because = f"internal error: {type(error).__name__}: {error}"
             not_checked.append(NotChecked(diagnosis.code, because, "please report this"))
-    return order(findings, diagnoses), tuple(not_checked)
+    return order(findings, diagnoses, times_of([job])), tuple(not_checked)
 
 
-def order(findings: Iterable[Finding], diagnoses: Sequence[Diagnosis]) -> tuple[Finding, ...]:
-    """Causes first, each with the codes of its consequences; then by severity and confidence."""
+def order(
+    findings: Iterable[Finding],
+    diagnoses: Sequence[Diagnosis],
+    times: Mapping[tuple[str, int], datetime],
+) -> tuple[Finding, ...]:
+    """Causes first, each with the codes of its consequences; then by severity and confidence.
+
+    `times` tells when the line (file, number) was written, where it tells so itself.
+    """
     found = list(findings)
-    explains = {d.code: frozenset(d.explains) for d in diagnoses}
-    causes = _causes(found, explains)
+    causes = explained_by(found, {d.code: frozenset(d.explains) for d in diagnoses}, times)
     ordered = []
     for index, finding in enumerate(found):
-        consequences = sorted(
-            {
-                found[i].code
-                for i, by in causes.items()
-                if index in by and found[i].code != finding.code
-            }
-        )
+        follow = {found[i].code for i, by in causes.items() if index in by}
+        consequences = tuple(sorted(follow - {finding.code}))
         if index in causes or finding.role is Role.CONSEQUENCE:
             role = Role.CONSEQUENCE
-        elif consequences:
-            role = Role.CAUSE
         else:
-            role = Role.INDEPENDENT
-        ordered.append(replace(finding, role=role, consequences=tuple(consequences)))
+            role = Role.CAUSE if consequences else Role.INDEPENDENT
+        ordered.append(replace(finding, role=role, consequences=consequences))
     return tuple(sorted(ordered, key=_importance))
 
 
-def _causes(
-    findings: Sequence[Finding], explains: dict[str, frozenset[str]]
-) -> dict[int, frozenset[int]]:
-    """Index of a finding → indexes of the findings that explain it. Only loud findings explain others."""
-    result = {}
-    for index, finding in enumerate(findings):
-        by = frozenset(
-            i
-            for i, other in enumerate(findings)
-            if other.severity is not Severity.NOTE
-            and finding.code in explains.get(other.code, frozenset())
-            and _SEVERITIES.index(other.severity) <= _SEVERITIES.index(finding.severity)
-        )
-        if by:
-            result[index] = by
-    return result
+def times_of(jobs: Iterable[Job]) -> dict[tuple[str, int], datetime]:
+    """When each line of evidence was written, where it says so."""
+    return {
+        (event.line.file, event.line.number): event.speaker.time
+        for job in jobs
+        for event in job.all_events()
+        if event.speaker.time is not None
+    }
 
 
 def _importance(finding: Finding) -> tuple[int, bool, int, int, str, tuple[int, ...], str]:

@@ -167,6 +167,7 @@ class Divergence:
 class Job:
     """All that is known of one job. Diagnoses read only this.
 
+    `siblings` counts the jobs in the input, this one included; `partial` says that logs are known to be missing.
     Ranks in `communicators`, `lanes` and `divergences` are ranks inside that communicator; `global_rank` maps them.
     """
 
@@ -184,6 +185,7 @@ class Job:
         world_size: int | None = None,
         partial: bool = False,
         instrumented: bool = False,
+        siblings: int = 1,
     ) -> None:
         self.hosts = tuple(hosts)
         self.processes = tuple(processes)
@@ -195,6 +197,7 @@ class Job:
         self.world_size = world_size
         self.partial = partial
         self.instrumented = instrumented
+        self.siblings = siblings
         self.topology: tuple[HostTopology, ...] = ()
         self.connections: tuple[Connection, ...] = ()
         self.rings: tuple[Ring, ...] = ()

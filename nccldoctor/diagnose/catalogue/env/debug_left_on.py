@@ -81,9 +81,9 @@ def _large(job: Job) -> bool:
 
 _CALL = (
     "gpu-1:71:71 [0] NCCL INFO AllReduce: opCount {n} sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 "
-    "comm 0x5 [nranks=1] stream 0x3\n"
+    "comm 0x5 [nranks=2] stream 0x3\n"
 )
-_START = "gpu-1:71:71 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 60 commId 0xaa - Init {}\n"
+_START = "gpu-1:71:71 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0xaa - Init {}\n"
 fires_on = {
     "COLL": _START.format("START")
     + _START.format("COMPLETE")

@@ -18,7 +18,7 @@ from nccldoctor.model.job import Evidence, Job
 code = "ENV02"
 name = "invalid-value"
 severity = Severity.ERROR
-needs = (Evidence.ENVIRONMENT, Evidence.NCCL_LOG)
+needs = (Evidence.ENVIRONMENT, Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT07", "INIT01", "CRASH01", "NET10", "HANG04", "ENV07")
 remedy = (
     "unset NCCL_ALGO NCCL_PROTO  # NCCL then chooses by size and topology",

@@ -13,7 +13,7 @@ from nccldoctor.diagnose.words import lines, some, who, who_ranks
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommGone
 from nccldoctor.model.events.torch import GlooError
-from nccldoctor.model.events.trouble import ErrorReturned, PeerClosed
+from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job, Lane
 
@@ -36,7 +36,7 @@ def check(job: Job) -> Iterable[Found]:
     events = [e for e in closed if not _after_the_end(job, e)]
     if not events:
         return
-    complaining = set(job.ranks_of([*closed, *job.events(ErrorReturned)]))
+    complaining = set(job.ranks_of(closed))
     silent = _fallen_behind(job, complaining)
     peers = sorted({p for e in events if (p := getattr(e, "peer", None))})
     host = next((h for p in peers if (h := host_of_address(job, p))), None)
@@ -75,17 +75,17 @@ def _before(one: Event, other: Event) -> bool:
 
 
 def _fallen_behind(job: Job, complaining: set[int]) -> tuple[int, ...]:
-    """Ranks that complain of nothing and have issued fewer calls than the others on some communicator."""
+    """Ranks that complain of nothing and have issued the fewest calls of some communicator."""
     lanes: dict[str, list[Lane]] = {}
     for lane in job.lanes:
         lanes.setdefault(lane.communicator, []).append(lane)
     behind: set[int] = set()
     for communicator, group in lanes.items():
-        most = max(lane.issued for lane in group)
-        for lane in group:
-            rank = job.global_rank(communicator, lane.rank)
-            if lane.issued < most and rank is not None and rank not in complaining:
-                behind.add(rank)
+        least = min(lane.issued for lane in group)
+        if least < max(lane.issued for lane in group):
+            last = [lane.rank for lane in group if lane.issued == least]
+            ranks = {r for rank in last if (r := job.global_rank(communicator, rank)) is not None}
+            behind |= ranks - complaining
     return tuple(sorted(behind)) if complaining else ()
 
 

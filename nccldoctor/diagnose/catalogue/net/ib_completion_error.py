@@ -19,7 +19,7 @@ code = "NET01"
 name = "ib-completion-error"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
-explains = ("NET10", "NET11", "HANG04", "HANG01", "HANG02", "CRASH01", "CRASH03", "HANG05", "NET04")
+explains = ("NET10", "HANG04", "HANG01", "HANG02", "CRASH01", "CRASH03", "HANG05", "NET04")
 remedy = (
     "for p in /sys/class/infiniband/*/ports/*/; do grep -H . $p/state $p/counters/link_downed; done  # on both hosts",
     "dmesg -T | grep -iE 'mlx5|xid|pcie' | tail -50  # on both hosts",

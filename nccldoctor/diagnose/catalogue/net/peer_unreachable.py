@@ -18,7 +18,7 @@ code = "NET04"
 name = "peer-unreachable"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
-explains = ("INIT01", "NET10", "HANG04", "HANG02", "CRASH03")
+explains = ("INIT01", "NET10", "HANG04", "HANG02")
 remedy = (
     "export NCCL_SOCKET_IFNAME=eth0  # the interface whose subnet all hosts share: ip -br addr",
     "ping -I eth0 PEER; nc -zv PEER PORT  # is there a route, and does a firewall drop it?",

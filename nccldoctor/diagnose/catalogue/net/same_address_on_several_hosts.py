@@ -11,6 +11,7 @@ from nccldoctor.diagnose.settings import several_hosts, works
 from nccldoctor.diagnose.words import lines, some
 from nccldoctor.knowledge.interfaces import loopback
 from nccldoctor.model.events.nccl import BootstrapInterface
+from nccldoctor.model.events.trouble import ConnectFailed
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 
@@ -41,7 +42,11 @@ def check(job: Job) -> Iterable[Found]:
                 evidence=lines(by_host.values()),
                 hosts=tuple(sorted(by_host)),
                 confidence=Confidence.MEDIUM,
-                severity=Severity.NOTE if works(job) else Severity.ERROR,
+                severity=Severity.NOTE
+                if works(job)
+                else Severity.ERROR
+                if job.events(ConnectFailed)
+                else Severity.WARNING,
             )
 
 

@@ -12,6 +12,7 @@ from nccldoctor.diagnose.settings import several_hosts, works
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.interfaces import link_local, loopback, unfit
 from nccldoctor.model.events.nccl import BootstrapInterface
+from nccldoctor.model.events.trouble import ConnectFailed
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 
@@ -31,21 +32,25 @@ def check(job: Job) -> Iterable[Found]:
     if not several_hosts(job):
         return
     events = job.events(BootstrapInterface)
+    failed = not works(job) and bool(job.events(ConnectFailed))
     kinds: dict[tuple[str, str], list[BootstrapInterface]] = {}
     for event in events:
         what = unfit(event.interface) or ("link-local" if link_local(event.address) else None)
         if what:
             kinds.setdefault((event.interface, what), []).append(event)
     for (interface, what), same in sorted(kinds.items()):
-        up = works(job)
-        one_machine = up and all(loopback(e.address) for e in same)
+        one_machine = works(job) and all(loopback(e.address) for e in same)
         yield Found(
             title=f"{who(job, same)}: {interface} ({what}) carries traffic between hosts",
             evidence=lines(same),
             ranks=job.ranks_of(same),
             hosts=job.hosts_of(same),
             confidence=Confidence.MEDIUM,
-            severity=Severity.NOTE if one_machine else Severity.WARNING if up else Severity.ERROR,
+            severity=Severity.NOTE
+            if one_machine
+            else Severity.ERROR
+            if failed
+            else Severity.WARNING,
         )
     if not kinds and not works(job):
         yield from _mixed(job, events)
