@@ -51,6 +51,8 @@ def kinds(digests: Sequence[Digest], events: Iterable[Event]) -> frozenset[Evide
     found: set[Evidence] = set()
     for event in events:
         found.update(_TOLD_BY.get(type(event), ()))
+        if isinstance(event, nccl.Diagnostic) and event.check == "NCCL environment":
+            found.add(Evidence.ENVIRONMENT)
     if any(isinstance(e, trouble.Warned) for d in digests for e in d.events):
         found.add(Evidence.NCCL_LOG)
     for digest in digests:

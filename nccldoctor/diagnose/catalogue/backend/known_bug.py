@@ -1,0 +1,88 @@
+"""The versions and the signs fit a known bug of NCCL or RCCL.
+
+Each entry has a version range, signs that must be in the evidence, and the address where the bug is told of. A version
+alone is never reported. That signs fit does not prove the bug: another cause that the report names comes first.
+"""
+
+from collections.abc import Iterable
+
+from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.signs import proof
+from nccldoctor.diagnose.words import lines
+from nccldoctor.knowledge.environment import numbers
+from nccldoctor.knowledge.known_bugs import KNOWN_BUGS, KnownBug
+from nccldoctor.model.event import Event
+from nccldoctor.model.events.nccl import Version
+from nccldoctor.model.finding import Confidence, Severity
+from nccldoctor.model.job import Evidence, Job
+
+code = "BACKEND08"
+name = "known-bug"
+severity = Severity.WARNING
+needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
+explains = ()
+remedy = (
+    "pip install -U nvidia-nccl-cu12  # or the version that the finding names; test before it goes to production",
+)
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding a bug: a warning when its signs point to it, a note when they are only a hang."""
+    for library in ("nccl", "rccl"):
+        versions = [e for e in job.events(Version) if e.library == library]
+        for bug in KNOWN_BUGS:
+            running = [e for e in versions if bug.library == library and _has(bug, e.version)]
+            if running:
+                yield from _match(job, bug, running)
+
+
+def _has(bug: KnownBug, version: str) -> bool:
+    at = numbers(version)
+    if bug.since and at < numbers(bug.since):
+        return False
+    if bug.fixed and at >= numbers(bug.fixed):
+        return False
+    return not bug.last or at <= numbers(bug.last)
+
+
+def _match(job: Job, bug: KnownBug, running: list[Version]) -> Iterable[Found]:
+    proofs = [proof(job, sign) for sign in bug.signs]
+    if not all(proofs):
+        return
+    events: list[Event] = [*(p[0] for p in proofs), running[0]]
+    product = "RCCL" if bug.library == "rccl" else "NCCL"
+    fix = f" (fixed in {bug.fixed})" if bug.fixed else ""
+    yield Found(
+        title=f"{product} {running[0].version} has a known bug{fix} that fits: {bug.summary}",
+        explanation=f"{__doc__.strip()}\n\nThis one: {bug.source}",
+        evidence=lines(events),
+        ranks=job.ranks_of(proofs[0]),
+        hosts=job.hosts_of(proofs[0]),
+        confidence=Confidence.MEDIUM if bug.specific and len(bug.signs) > 1 else Confidence.LOW,
+        severity=Severity.WARNING if bug.specific else Severity.NOTE,
+        remedy=(bug.remedy, f"read {bug.source}"),
+    )
+
+
+_H = "gpu-1:71:71 [0] NCCL INFO "
+fires_on = {
+    "2.18": _H
+    + "NCCL version 2.18.5+cuda12.2\n"
+    + "gpu-1:71:71 [0] transport/nvls.cc:165 NCCL WARN Cuda failure 'invalid argument'\n",
+    "2.30, the variable and the device": _H
+    + "NCCL version 2.30.7+cuda13.0\n"
+    + "NCCL_IGNORE_NET_MISMATCH=1\n"
+    + "gpu-1:71:71 [0] transport/net_ib.cc:300 (ncclIbInit) NCCL WARN NET/IB : Unable to open device erdma_1\n",
+    "2.31.2, uneven hosts": _H
+    + "NCCL version 2.31.2+cuda13.3\n"
+    + "".join(
+        f"gpu-{h}:7{r}:7{r} [{r}] NCCL INFO [Rank {r}] ncclCommInitRank comm 0x{r}5 rank {r} nranks 3 cudaDev {r} nvmlDev {r} busId {r}0 commId 0xaa - Init START\n"
+        for h, r in ((1, 0), (1, 1), (2, 2))
+    ),
+}
+silent_on = {
+    "a version alone": _H + "NCCL version 2.18.5+cuda12.2\n",
+    "the signs, in a version without the bug": _H
+    + "NCCL version 2.28.9+cuda13.0\n"
+    + "gpu-1:71:71 [0] transport/nvls.cc:165 NCCL WARN Cuda failure 'invalid argument'\n",
+}

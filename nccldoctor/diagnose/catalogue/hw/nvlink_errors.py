@@ -1,0 +1,66 @@
+"""NVLinks report errors or went down.
+
+A cable, connector or GPU of the NVLink fabric is at fault; traffic is sent again (slow) or lost (the job ends). Counters
+that stand still since long ago are history. A link that is missing everywhere is how the product is built.
+"""
+
+from collections.abc import Iterable
+
+from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.words import lines
+from nccldoctor.knowledge.xid import NVLINK
+from nccldoctor.model.events.machine import NvlinkFault
+from nccldoctor.model.events.state import Xid
+from nccldoctor.model.finding import Severity
+from nccldoctor.model.job import Evidence, Job
+
+code = "HW03"
+name = "nvlink-errors"
+severity = Severity.ERROR
+needs = (Evidence.KERNEL, Evidence.HOST_STATE)
+explains = ("CRASH02", "NET10", "HANG02", "HANG04", "PERF01", "TOPO04")
+remedy = (
+    "nvidia-smi nvlink -e; nvidia-smi nvlink -s  # error counters and state of each link",
+    "drain the host; reset all its GPUs together: nvidia-smi --gpu-reset; systemctl restart nvidia-fabricmanager",
+    "when it comes back: replace the GPU or the NVLink part that the counters name",
+)
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding a GPU for Xids, one for fatal switch errors, one for NCCL's own check."""
+    told = [e for e in job.events(Xid) if e.number in NVLINK and not e.switch]
+    for bus in sorted({e.bus_id for e in told}):
+        events = [e for e in told if e.bus_id == bus]
+        yield Found(
+            title=f"GPU {bus}: NVLink error (Xid {events[0].number})",
+            evidence=lines(events),
+            hosts=job.hosts_of(events),
+        )
+    fatal = [e for e in job.events(Xid) if e.switch and e.text.lower().startswith("fatal")]
+    if fatal:
+        yield Found(
+            title=f"NVSwitch {fatal[0].bus_id}: fatal error (SXid {fatal[0].number})",
+            evidence=lines(fatal),
+            hosts=job.hosts_of(fatal),
+        )
+    for fault in job.events(NvlinkFault):
+        yield Found(
+            title=f"NCCL's check finds {fault.fault} on rank(s) {fault.subject}",
+            evidence=(fault.line,),
+            ranks=tuple(
+                sorted(int(p) for p in fault.subject.strip("{}").split(",") if p.strip().isdigit())
+            ),
+            hosts=job.hosts_of([fault]),
+            severity=Severity.WARNING,
+        )
+
+
+fires_on = {
+    "74": "[ 3012.114] NVRM: Xid (PCI:0000:c1:00): 74, pid=4711, NVLink: fatal error detected on link 6(0x10000, 0x0, 0x0, 0x0)\n",
+    "SXid": "nvidia-nvswitch0: SXid (PCI:0000:86:00.0): 20034, Fatal, Link 32 LTSSM Fault Up\n",
+    "2.31+, NCCL's own check": "gpu-1:81 NCCL DIAG [INFO] NVLink: inactive link(s) on rank(s) {3} across 8 ranks in comm 0x4897ee6c86894e77\n",
+}
+silent_on = {
+    "2.31+, nothing": "gpu-1:81 NCCL DIAG [OK]   NVLink: 18 links per GPU, all active at consistent speed across 2 ranks in comm 0x4897ee6c86894e77\n",
+    "a non-fatal switch error": "nvidia-nvswitch0: SXid (PCI:0000:86:00.0): 11012, Non-fatal, Link 46 ingress header ECC\n",
+}
