@@ -14,7 +14,8 @@ def split(digests: Sequence[Digest]) -> list[list[Digest]]:
     """The digests of each job, in the order in which the jobs appear.
 
     Processes that share a communicator are of one job. Those that share none are of one job too, unless both claim the
-    same GPU of the same host or the same global rank: then one came after the other, or beside it.
+    same GPU of the same host or the same global rank: then one came after the other, or beside it. A process all by
+    itself claims nothing: many of them are one job whose processes did not find each other.
     """
     processes = Processes(digests)
     parts = _parts(processes, Communicators(digests, processes))
@@ -49,7 +50,7 @@ def _without_collision(parts: Sequence[list[Draft]]) -> list[list[Draft]]:
     jobs: list[list[Draft]] = []
     claims: list[set[object]] = []
     for part in parts:
-        claimed = {claim for draft in part for claim in _claims(draft)}
+        claimed = {claim for draft in part for claim in _claims(draft)} if len(part) > 1 else set()
         for job, taken in zip(jobs, claims, strict=True):
             if not taken & claimed:
                 job += part
