@@ -30,13 +30,13 @@ _FQDN = re.compile(
     r"(?:com|net|org|io|edu|gov|dev|ai|cloud|local|lan|internal|corp|intra|int|svc|eu|de|uk|fr|jp|cn|kr|ch))(?![\w\-])"
 )
 _ADDRESSES = re.compile(
-    r"(?<![\w.:])(?:"
+    r"(?<![\w.])(?:"
     r"\d{1,3}(?:\.\d{1,3}){3}"
     r"|(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}"
     r"|(?:[0-9a-fA-F]{1,4}:){1,6}(?::[0-9a-fA-F]{1,4}){1,6}"
     r"|(?:[0-9a-fA-F]{1,4}:){2,7}:"
     r"|(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}"
-    r")(?![\w.])"
+    r")(?![\w]|\.\d)"
 )
 
 
