@@ -2,6 +2,7 @@
 
 from nccldoctor.model.events.nccl import Noise
 from nccldoctor.parse.pattern import Pattern, noise
+from nccldoctor.parse.patterns.chatter import CHATTER
 
 NCCL = [
     noise("Connected to proxy", all="Connected to proxy localRank 0 -> connection 0x7fdfc0004f70"),
@@ -157,4 +158,5 @@ NCCL = [
         r"^Rank \d+: \d+ (?:Net|CollNet) devices",
         {"2.30+": "Rank 0: 1 Net devices"},
     ),
+    *CHATTER,
 ]

@@ -37,7 +37,7 @@ NCCL = [
     Pattern(
         nccl.CommGone,
         " rank ",
-        r"^comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d+) n[rR]anks (?P<nranks>\d+) cudaDev \d+ busId [0-9a-f]+ - "
+        r"^comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d+) n[rR]anks (?P<nranks>\d+) cudaDev \d+ busId [0-9a-f]+(?: commId 0x[0-9a-f]+)? - "
         r"(?P<how>Destroy|Abort|Revoke) (?P<phase>START|COMPLETE)",
         {
             "2.12+": "comm 0x193f8aa0 rank 0 nranks 8 cudaDev 0 busId 60 - Abort COMPLETE",
