@@ -3,31 +3,35 @@
 import click
 
 from nccldoctor.diagnose.catalogue import diagnoses, diagnosis
+from nccldoctor.diagnose.diagnosis import Diagnosis
 from nccldoctor.errors import DoctorError
+from nccldoctor.lint.rule import Rule
+from nccldoctor.lint.rules import rule, rules
 
 
 @click.command(name="explain")
 @click.argument("words", nargs=-1)
 def command(words: tuple[str, ...]) -> None:
-    """Explain a diagnosis: CODE or name, or words to search for; without any, list them all.
+    """Explain a diagnosis or a lint rule: CODE or name, or words to search for; without any, list them all.
 
     \b
     nccldoctor explain HANG01
     nccldoctor explain socket
     """
-    if len(words) == 1 and (found := diagnosis(words[0])):
+    if len(words) == 1 and (found := diagnosis(words[0]) or rule(words[0])):
         click.echo(f"{found.code} {found.name} ({found.severity.value})\n")
         click.echo(found.documentation.strip())
         click.echo("\nWhat to do:")
         for step in found.remedy:
             click.echo(f"  - {step}")
-        if found.explains:
+        if isinstance(found, Diagnosis) and found.explains:
             click.echo(f"\nWhat follows from it: {', '.join(found.explains)}")
         return
     wanted = [w.casefold() for w in words]
+    everything: list[Diagnosis | Rule] = [*diagnoses(), *rules()]
     hits = [
         d
-        for d in diagnoses()
+        for d in everything
         if all(w in f"{d.code} {d.name} {d.documentation}".casefold() for w in wanted)
     ]
     if not hits:
