@@ -4,13 +4,19 @@ from collections import Counter
 from typing import Any
 
 from nccldoctor.correlate.chronicle import chronicle
-from nccldoctor.model.events.nccl import Edge, GraphFound, TopologyLine
+from nccldoctor.model.events.nccl import (
+    AlgorithmChosen,
+    Edge,
+    GraphFound,
+    InitTimings,
+    TopologyLine,
+)
 from nccldoctor.model.events.state import BandwidthRow, LinkMatrix, RecorderDump
 from nccldoctor.model.job import Job
 
 
 def scene(job: Job) -> dict[str, Any]:
-    """`topologies`, `edges`, `timeline`, `bandwidth`, `graph` and `mix` of the job's facts."""
+    """`topologies`, `edges`, `timeline`, `bandwidth`, `graph`, `mix`, `algorithms` and `init_seconds` of the job's facts."""
     return {
         "topologies": _topologies(job),
         "edges": _edges(job),
@@ -18,6 +24,8 @@ def scene(job: Job) -> dict[str, Any]:
         "bandwidth": _bandwidth(job),
         "graph": _graph(job),
         "mix": _mix(job),
+        "algorithms": _algorithms(job),
+        "init_seconds": max((t.total for t in job.events(InitTimings)), default=None),
     }
 
 
@@ -117,8 +125,11 @@ def _bandwidth(job: Job) -> list[dict[str, Any]]:
 
 
 def _graph(job: Job) -> dict[str, Any] | None:
-    """The best graph that NCCL found, GB/s in all channels together: what it expects of the links at most."""
-    graphs = job.events(GraphFound)
+    """The best graph that NCCL found, GB/s in all channels together: what it expects of the links at most.
+
+    Graphs of a single GPU (type LOC) tell nothing of links.
+    """
+    graphs = [g for g in job.events(GraphFound) if g.intra_type != "LOC"]
     if not graphs:
         return None
     best = max(graphs, key=lambda g: g.channels * g.intra_bandwidth)
@@ -149,4 +160,22 @@ def _mix(job: Job) -> list[dict[str, Any]]:
         for (op, count, datatype), number in sorted(
             counter.items(), key=lambda item: (-item[1], str(item[0]))
         )
+    ]
+
+
+def _algorithms(job: Job) -> list[dict[str, Any]]:
+    """Which algorithm and protocol NCCL chose for which sizes of an operation, in bytes."""
+    sizes: dict[tuple[str, str, str], set[int]] = {}
+    for choice in job.events(AlgorithmChosen):
+        key = (choice.op, choice.algorithm, choice.protocol)
+        sizes.setdefault(key, set()).add(choice.size_bytes)
+    return [
+        {
+            "op": op,
+            "algorithm": algorithm,
+            "protocol": protocol,
+            "smallest": min(seen),
+            "largest": max(seen),
+        }
+        for (op, algorithm, protocol), seen in sorted(sizes.items())
     ]

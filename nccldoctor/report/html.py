@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,13 @@ from nccldoctor.report.words import encodable, harmless, listed, plural, ranks_s
 
 def render(report: Report) -> str:
     """The whole file. Every word of a log is escaped; a content policy forbids all outside loads."""
-    page = _environment().get_template("report.html.j2")
-    return encodable(page.render(view(report), version=__version__))
+    return render_page("report.html.j2", view(report))
+
+
+def render_page(template: str, names: Mapping[str, Any]) -> str:
+    """A page of this template, which knows these names."""
+    page = _environment().get_template(template)
+    return encodable(page.render(names, version=__version__))
 
 
 @cache

@@ -1,0 +1,101 @@
+"""`nccldoctor diff`: what changed between two runs."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nccldoctor.errors import DoctorError
+
+_GRAVITY = ("error", "warning", "note")
+
+
+@click.command(name="diff")
+@click.argument("before", metavar="GOOD")
+@click.argument("after", metavar="BAD")
+@click.option("--html", metavar="FILE", help="Write the comparison as HTML.")
+@click.option("--json", "as_json", metavar="FILE", help="Write JSON; - for standard output.")
+@click.option("--markdown", metavar="FILE", help="Write Markdown; - for standard output.")
+@click.option(
+    "--fail-on",
+    type=click.Choice([*_GRAVITY, "never"]),
+    default="error",
+    show_default=True,
+    help="Exit with 1 when BAD has a finding at or above this that GOOD has not.",
+)
+@click.option("--redact", is_flag=True, help="Replace hosts, addresses, paths and users.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def command(
+    before: str,
+    after: str,
+    html: str | None,
+    as_json: str | None,
+    markdown: str | None,
+    fail_on: str,
+    redact: bool,
+    quiet: bool,
+) -> None:
+    """Compare two runs: what is different in BAD.
+
+    GOOD and BAD are folders or files with evidence, run folders of `nccldoctor run`, or JSON reports.
+
+    \b
+    nccldoctor diff run-monday/ run-tuesday/
+    nccldoctor diff good.json bad.json --markdown -
+    """
+    from nccldoctor.report import difference
+    from nccldoctor.report.atomic import write_text
+    from nccldoctor.report.compare import compare
+
+    if as_json == "-" and markdown == "-":
+        raise DoctorError("Only one of --json and --markdown can go to standard output")
+    comparison = compare(
+        _report(before, redact), _report(after, redact), _names(before, after, redact)
+    )
+    for place, text in (
+        (html, difference.render),
+        (as_json, difference.dumps),
+        (markdown, difference.markdown),
+    ):
+        if place == "-":
+            sys.stdout.write(text(comparison))
+        elif place:
+            write_text(Path(place), text(comparison))
+    if not quiet and "-" not in (as_json, markdown):
+        difference.show(comparison)
+    loud = _GRAVITY[: _GRAVITY.index(fail_on) + 1] if fail_on in _GRAVITY else ()
+    if any(f["severity"] in loud for f in comparison.new_findings):
+        sys.exit(1)
+
+
+def _names(before: str, after: str, redact: bool) -> tuple[str, str]:
+    if redact or before == after:
+        return ("GOOD", "BAD")
+    short = Path(before).name, Path(after).name
+    return short if all(short) and short[0] != short[1] else (before, after)
+
+
+def _report(place: str, redact: bool) -> dict[str, Any]:
+    """The JSON report at this place, or one made from the evidence there."""
+    from nccldoctor import doctor
+    from nccldoctor.report.json import SCHEMA, to_dict
+    from nccldoctor.report.redact import redact as redacted
+
+    path = Path(place)
+    ready = path / "report.json" if path.is_dir() else path
+    if not redact and ready.suffix == ".json" and ready.is_file():
+        try:
+            data = json.loads(ready.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            data = None
+        if isinstance(data, dict) and data.get("tool", {}).get("name") == "nccldoctor":
+            if data.get("schema") != SCHEMA:
+                raise DoctorError(
+                    f"{ready} is of schema {data.get('schema')}; parse the evidence anew"
+                )
+            if "verdict" in data and "jobs" in data:
+                return data
+    made = doctor.examine([place])
+    return to_dict(redacted(made) if redact else made)
