@@ -26,6 +26,7 @@ _TOLD_BY: Mapping[type[Event], tuple[Evidence, ...]] = {
     state.RecorderDump: (Evidence.RECORDER,),
     state.RasSnapshot: (Evidence.RAS,),
     state.BandwidthRow: (Evidence.BANDWIDTH,),
+    state.ProbeFailure: (Evidence.BANDWIDTH,),
     state.GpuState: (Evidence.HOST_STATE,),
     state.LinkMatrix: (Evidence.HOST_STATE,),
     state.Xid: (Evidence.KERNEL,),

@@ -22,6 +22,14 @@ from nccldoctor.model.job import Evidence, Job
 from nccldoctor.model.source import Line
 
 
+class CannotCheck(Exception):
+    """Raised by a check that finds nothing because part of its evidence is absent: it becomes "not checked"."""
+
+    def __init__(self, because: str, turn_on: str) -> None:
+        super().__init__(because)
+        self.because, self.turn_on = because, turn_on
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a check yields; the engine adds code, name, severity and remedy where they are not given here.

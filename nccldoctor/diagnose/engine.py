@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from nccldoctor.diagnose.causes import explained_by
-from nccldoctor.diagnose.diagnosis import Diagnosis, Found
+from nccldoctor.diagnose.diagnosis import CannotCheck, Diagnosis, Found
 from nccldoctor.model.finding import Confidence, Finding, NotChecked, Role, Severity
 from nccldoctor.model.job import TURN_ON, Job
 
@@ -28,6 +28,8 @@ def examine(
             continue
         try:
             findings += [_finding(diagnosis, found) for found in diagnosis.check(job)]
+        except CannotCheck as absent:
+            not_checked.append(NotChecked(diagnosis.code, absent.because, absent.turn_on))
         except Exception as error:  # a faulty diagnosis must not cost the others
             because = f"internal error: {type(error).__name__}: {error}"
             not_checked.append(NotChecked(diagnosis.code, because, "please report this"))

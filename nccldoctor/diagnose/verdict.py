@@ -36,7 +36,8 @@ def _silent(jobs: Sequence[Job]) -> Verdict:
     if watched := _watched(jobs):
         return watched
     processes = sum(len(job.processes) for job in jobs)
-    if not any(job.evidence for job in jobs) or not processes:
+    measured = any(job.has(Evidence.BANDWIDTH) for job in jobs)
+    if not any(job.evidence for job in jobs) or not (processes or measured):
         return Verdict(
             status=Status.UNKNOWN,
             headline="Nothing in these files tells of an NCCL or PyTorch-distributed job",
@@ -44,7 +45,7 @@ def _silent(jobs: Sequence[Job]) -> Verdict:
         )
     hosts = len({host.name for job in jobs for host in job.hosts})
     where = f" on {hosts} host{'s' * (hosts != 1)}" if hosts else ""
-    ranks = f"{processes} rank{'s' * (processes != 1)}{where}"
+    ranks = f"{processes} rank{'s' * (processes != 1)}{where}" if processes else "what was measured"
     ended = [event for job in jobs for event in job.events(ProcessEnded)]
     enough = (Evidence.INFO_LOG, Evidence.RECORDER, Evidence.RAS, Evidence.BANDWIDTH)
     if ended or any(job.has(*enough) for job in jobs):

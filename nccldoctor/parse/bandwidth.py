@@ -10,8 +10,6 @@ from nccldoctor.model.event import Event
 from nccldoctor.model.events.state import BandwidthRow, GpuState, ProbeFailure, ProbeRank
 from nccldoctor.model.source import NOBODY, Line, Source, Speaker
 
-CLUES = ("_perf", "nccl-tests", "rccl-tests", "Using devices", "out-of-place", "busbw")
-
 OPS = {
     "all_gather": "AllGather",
     "all_reduce": "AllReduce",
@@ -29,7 +27,7 @@ OPS = {
 
 _TEST = re.compile(r"\b(" + "|".join(sorted(OPS, key=len, reverse=True)) + r")_perf\b")
 _DEVICE = re.compile(
-    r"^#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+(\d+) on\s+(\S+) device\s+(\d+) \[(\S+)\] (.{1,100}?)\s*$"
+    r"^#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+(\S+) device\s+(\d+) \[(\S+)\] (.{1,100}?)\s*$"
 )
 _HEAD = re.compile(
     r"^\s*(\d+)\s+(\d+)\s+(int8|uint8|int32|uint32|int64|uint64|half|float|double|bfloat16|f8e4m3|f8e5m2)\s+"
@@ -44,18 +42,19 @@ class Table:
 
     def __init__(self) -> None:
         self.op: str | None = None
-        self.in_table = False
+        self.open = False
         self._ranks: set[int] = set()
+        self._hosts: set[str] = set()
         self._waiting: tuple[int, Line] | None = None
-        self._wants_devices = False
 
     def feed(self, text: str, line: Line) -> Iterable[Event]:
         """The events that this line completes: at most one of each kind."""
         if text.startswith("#"):
             yield from self._comment(text, line)
             return
-        if not self.in_table:
+        if not self.open:
             return
+        text = text.partition(" NCCL ")[0]
         head = _HEAD.match(text)
         if head is not None:
             self._waiting = (int(head[1]), line)
@@ -65,18 +64,22 @@ class Table:
 
     def _comment(self, text: str, line: Line) -> Iterable[Event]:
         if test := _TEST.search(text):
-            self.op, self._ranks = OPS[test[1]], set()
+            self.op, self._ranks, self._hosts = OPS[test[1]], set(), set()
         elif "busbw" in text or "out-of-place" in text:
-            self.in_table = True
+            self.open = True
         elif device := _DEVICE.match(text):
-            rank, pid, host, index, bus_id, name = device.groups()
+            rank, host, index, bus_id, name = device.groups()
             self._ranks.add(int(rank))
-            speaker = Speaker(host=host, pid=int(pid), rank=int(rank))
+            self._hosts.add(host)
             yield GpuState(
-                line=line, speaker=speaker, index=int(index), name=name, bus_id=_bus(bus_id)
+                line=line,
+                speaker=Speaker(host=host),
+                index=int(index),
+                name=name,
+                bus_id=_bus(bus_id),
             )
         elif "Avg bus bandwidth" in text or "Collective test concluded" in text:
-            self.in_table = False
+            self.open = False
 
     def _numbers(self, text: str, line: Line) -> Iterable[Event]:
         """Out-of-place first, then in-place; the better of the two times counts, the wrong elements of both."""
@@ -100,6 +103,7 @@ class Table:
             ranks=len(self._ranks) or None,
             wrong=sum(wrong) if wrong else None,
             members=tuple(sorted(self._ranks)),
+            hosts=tuple(sorted(self._hosts)),
         )
 
 

@@ -14,6 +14,7 @@ from nccldoctor.model.events.torch import BackendError
 from nccldoctor.model.events.trouble import Warned
 from nccldoctor.model.source import Line, Source, Speaker
 from nccldoctor.parse import patterns
+from nccldoctor.parse.bandwidth import Table
 from nccldoctor.parse.blocks import Blocks
 from nccldoctor.parse.calls import CallReader
 from nccldoctor.parse.chunks import chunks
@@ -54,6 +55,7 @@ class _Reader:
         self._shapes = Shapes(_text().anchors)
         self._events: list[Event] = []
         self._blocks = Blocks()
+        self._table = Table()
         self._repeats: Counter[int] = Counter()
         self._records = self._understood = self._torn = 0
         self._unknown: dict[str, Unknown] = {}
@@ -100,10 +102,14 @@ class _Reader:
             if verdict is Verdict.NOISE:
                 self._records += 1
                 self._understood += 1
-            elif verdict is not Verdict.IGNORED or self._blocks.open or self._last_error:
+            elif verdict is not Verdict.IGNORED or self._listening():
                 if number < 0:
                     number = self._calls.line_of(index)
                 self._read(raw, shape, number + place)
+
+    def _listening(self) -> bool:
+        """Does an earlier line make any line interesting now?"""
+        return self._blocks.open or self._table.open or bool(self._last_error)
 
     def _read(self, raw: bytes, shape: bytes, number: int) -> None:
         whole = raw.decode("utf-8", "replace").strip("\r\0")
@@ -121,6 +127,8 @@ class _Reader:
         if not records:
             return self._text_line(rest, line, speaker)
         told = None
+        for event in self._table.feed(rest, line):
+            self._keep(event, rest)
         for record in records:
             told = self._record(record, line)
         return told if len(records) == 1 else None
@@ -143,7 +151,10 @@ class _Reader:
         for event in self._blocks.feed(key, _C10.sub("", text), line, speaker):
             boring = False
             self._keep(event, text)
-        boring = boring and not self._blocks.open and not self._blocks.may_start(text)
+        for event in self._table.feed(text, line):
+            boring = False
+            self._keep(event, text)
+        boring = boring and not self._listening() and not self._blocks.may_start(text)
         return (Verdict.IGNORED, "") if boring else None
 
     def _record(self, record: Record, line: Line) -> tuple[Verdict, str] | None:

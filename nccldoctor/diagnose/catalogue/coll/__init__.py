@@ -1,0 +1,1 @@
+"""Performance: what works, but slower than it could."""
