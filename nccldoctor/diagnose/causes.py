@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from nccldoctor.model.finding import Finding, Severity
+from nccldoctor.model.finding import Finding, Role, Severity
 
 _SEVERITIES = list(Severity)
 
@@ -15,7 +15,8 @@ def explained_by(
 ) -> dict[int, frozenset[int]]:
     """Index of a finding → indexes of those that explain it; a finding that nothing explains is missing.
 
-    Only loud findings explain others, and none explains a graver one. Where findings explain one another in a circle
+    Only loud findings explain others, none explains a graver one, and one that calls itself a consequence explains
+    nothing. Where findings explain one another in a circle
     (a dead rank closes connections; a broken network kills ranks), the one whose evidence is the earliest is
     the cause; without times, the one that can explain the most.
     """
@@ -25,6 +26,7 @@ def explained_by(
             for i, other in enumerate(findings)
             if i != index
             and other.severity is not Severity.NOTE
+            and other.role is not Role.CONSEQUENCE
             and finding.code in explains.get(other.code, frozenset())
             and _SEVERITIES.index(other.severity) <= _SEVERITIES.index(finding.severity)
         }

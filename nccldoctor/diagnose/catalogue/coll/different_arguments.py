@@ -1,0 +1,91 @@
+"""Ranks call the same operation with different counts, types, roots or reductions.
+
+NCCL does not compare arguments: the rank with less data may finish and go on to its next call, while the others wait
+for the rest, so that rank even looks ahead. Typical are a last batch of another size, padding by rank, a parameter
+that exists on some ranks only, and autocast on some ranks.
+Operations that may differ by rank (all_to_all, a scatter's input, a gather's output) are not compared.
+"""
+
+from collections.abc import Iterable
+
+from nccldoctor.diagnose import mismatch, places, stuck
+from nccldoctor.diagnose.diagnosis import Found, Sample
+from nccldoctor.diagnose.words import ranges
+from nccldoctor.model.finding import Confidence, Severity
+from nccldoctor.model.job import Evidence, Job
+
+code = "COLL02"
+name = "different-arguments"
+severity = Severity.ERROR
+needs = (Evidence.CALLS, Evidence.RECORDER, Evidence.WATCHDOG, Evidence.OUTPUT)
+explains = ("HANG01", "HANG02", "HANG04", "HANG05", "HANG06", "NET10", "CRASH02")
+remedy = (
+    "make every rank pass tensors of the same size and type: pad or drop the last batch (drop_last=True)",
+    "TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun …  # PyTorch then compares shapes and types before each call",
+)
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding a communicator; else what PyTorch itself compared."""
+    told = mismatch.partings(job)
+    for parting in told:
+        if not parting.different_operations:
+            yield _found(job, parting)
+    events = [
+        e
+        for e in mismatch.fingerprints(job)
+        if e.op == e.other_op and (e.shape, e.dtype) != (e.other_shape, e.other_dtype)
+    ]
+    if events and not told:
+        ranks = mismatch.odd_of_comparisons(events)
+        yield Found(
+            title=mismatch.compared(events, "different arguments"),
+            evidence=tuple(e.line for e in events[:3]),
+            ranks=ranks,
+            hosts=job.hosts_of_ranks(ranks),
+        )
+
+
+def _found(job: Job, parting: mismatch.Parting) -> Found:
+    comm, divergence = parting.communicator, parting.divergence
+    odd = places.shown_ranks(comm, parting.odd)
+    where = places.positions(
+        job, places.shown_ranks(comm, divergence.calls), mismatch.pending_frames(job, parting)
+    )
+    at = places.grouped(where)
+    sources = " and ".join(o.value for o in parting.sources)
+    strong = len(parting.sources) > 1 or any(s.strong for s in stuck.signs(job))
+    return Found(
+        title=(
+            f"Different arguments at #{divergence.ordinal} of {comm.name}: {mismatch.sentence(job, parting)}"
+            + (f" ({at})" if at else "")
+        ),
+        evidence=mismatch.evidence(parting, job),
+        confidence=Confidence.HIGH if strong else Confidence.MEDIUM,
+        ranks=odd,
+        hosts=places.hosts(job, comm, parting.odd),
+        explanation=(
+            f"By {sources}, the calls agree up to #{divergence.ordinal - 1} and part at #{divergence.ordinal}. "
+            + (
+                f"Most ranks agree: rank {ranges(odd)} is the odd one out. "
+                if len(odd) < len(divergence.calls)
+                else "There is no majority, so either side may be the wrong one. "
+            )
+            + "NCCL does not compare arguments: the rank with less data may even finish and go on."
+        ),
+    )
+
+
+fires_on = {
+    "COLL lines and recorders": Sample("2.28.9-wrong-size"),
+    "DETAIL": (
+        "[rank1]: RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: "
+        "CollectiveFingerPrint(SequenceNumber=3, OpType=ALLREDUCE, TensorShape=[8192], TensorDtypes=Float), but Rank 0 is "
+        "running collective: CollectiveFingerPrint(SequenceNumber=3, OpType=ALLREDUCE, TensorShape=[4096], "
+        "TensorDtypes=Float).Collectives differ in the following aspects: \t Tensor Tensor shapes: 8192vs 4096"
+    ),
+}
+silent_on = {
+    "a rank behind": Sample("2.28.9-nodes4-skip"),
+    "other operations": Sample("2.28.9-wrong-op"),
+}

@@ -1,0 +1,103 @@
+"""Two ranks use two communicators in opposite order, and each waits for the other.
+
+Rank 0 calls on group A and then on group B, rank 1 first on B: on the GPU each kernel waits for its partner, which
+stands behind the other. It may work for a long time, as long as both kernels fit on the GPU side by side, and PyTorch's
+watchdog need not notice. RAS shows it best: on A one rank is behind, on B the other.
+A single rank that is ahead on one communicator and behind on another waits for nobody in a circle: that is HANG01.
+"""
+
+from collections.abc import Iterable
+
+from nccldoctor.diagnose import places, standing, stuck
+from nccldoctor.diagnose.diagnosis import Found, Sample
+from nccldoctor.diagnose.mismatch import parted
+from nccldoctor.diagnose.standing import Node, Wait
+from nccldoctor.diagnose.words import ranges
+from nccldoctor.model.finding import Confidence, Severity
+from nccldoctor.model.job import Evidence, Job
+from nccldoctor.model.source import Line
+
+code = "COLL03"
+name = "groups-in-different-order"
+severity = Severity.ERROR
+needs = (Evidence.CALLS, Evidence.RECORDER, Evidence.RAS)
+explains = ("HANG01", "HANG02", "HANG04", "HANG05", "NET10")
+remedy = (
+    "use the groups in one order on every rank, in forward, backward and optimiser alike",
+    "torch.cuda.synchronize()  # between calls on two groups: costs time, but proves the reason",
+    "NCCL_LAUNCH_ORDER_IMPLICIT=1 torchrun …  # NCCL 2.26+: serialise launches of several communicators of a device",
+)
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding: the shortest circle of waits over two communicators or more."""
+    found = [w for w in standing.waits(job) if not parted(job, w.communicator.id)]
+    outside = frozenset(
+        process for process, stack in places.stacks(job).items() if not places.waits(stack.frames)
+    )
+    known = places.stacks(job)
+    use = outside if any(places.waits(s.frames) for s in known.values()) else frozenset[Node]()
+    cycle = standing.tangle(found, use).cycle
+    if len({wait.communicator.id for _, wait, _ in cycle}) < 2:
+        return
+    signs = stuck.signs(job)
+    nodes = [source for source, _, _ in cycle]
+    ranks = tuple(sorted({r for n in nodes if (r := _rank(job, n)) is not None}))
+    sources = {o for _, wait, _ in cycle for o in wait.agreeing}
+    yield Found(
+        title=(
+            f"Ranks {ranges(ranks)} wait for each other over {len(cycle)} communicators used in different order: "
+            + "; ".join(_link(job, *link) for link in cycle[:4])
+        ),
+        evidence=_evidence(job, cycle, signs),
+        confidence=Confidence.HIGH
+        if len(sources) > 1 or any(s.strong for s in signs)
+        else Confidence.MEDIUM,
+        ranks=ranks,
+        hosts=job.hosts_of_ranks(ranks),
+        explanation=_explanation(job, ranks, signs),
+    )
+
+
+def _rank(job: Job, node: Node) -> int | None:
+    return job.processes[node].rank if isinstance(node, int) else node[1]
+
+
+def _link(job: Job, source: Node, wait: Wait, target: Node) -> str:
+    call = wait.standing.call(wait.standing.ordinal)
+    return (
+        f"rank {_rank(job, source)} is in #{wait.standing.ordinal} {call or 'collective'} of "
+        f"{wait.communicator.name}, which rank {_rank(job, target)} has not called"
+    )
+
+
+def _evidence(
+    job: Job, cycle: list[tuple[Node, Wait, Node]], signs: list[stuck.Sign]
+) -> tuple[Line, ...]:
+    lines = []
+    for source, wait, target in cycle[:3]:
+        for rank, lane in sorted(wait.standing.lanes.items()):
+            if standing.node(wait.communicator, rank) in (source, target) and lane.line is not None:
+                lines.append(lane.line)
+    return tuple(dict.fromkeys([*lines, *(s.line for s in signs[:2])]))
+
+
+def _explanation(job: Job, ranks: tuple[int, ...], signs: list[stuck.Sign]) -> str:
+    at = places.grouped(places.positions(job, ranks, {}))
+    return (
+        "Each has called on one communicator what the other has not, and the other way round on another: no order "
+        "satisfies both."
+        + (f" Where they stand: {at}." if at else "")
+        + (
+            " Signs of a hang: " + "; ".join(dict.fromkeys(s.what for s in signs)) + "."
+            if signs
+            else ""
+        )
+    )
+
+
+fires_on = {"RAS and COLL lines": Sample("2.28.9-group-order")}
+silent_on = {
+    "two layers of groups, one root": Sample("2.28.9-mesh-skip"),
+    "a rank behind": Sample("2.28.9-nodes4-skip"),
+}

@@ -1,0 +1,204 @@
+"""A process died, and with it the job: who was first, and how.
+
+One death takes the others along: connections close, collectives wait, watchdogs abort, launchers send SIGTERM. Only
+the first death counts. Signals name the killer: 9 is often the out-of-memory killer (kernel log, cgroup), 11 a crash in
+native code, 6 an abort, 15 somebody's order. A rank that leaves nothing behind and no longer answers RAS was killed.
+Not a fault by itself: SIGTERM by the launcher after the first failure, and what watchdogs end after a time-out.
+"""
+
+import re
+import signal
+from collections.abc import Iterable, Sequence
+
+from nccldoctor.diagnose import places
+from nccldoctor.diagnose.diagnosis import Found, Sample
+from nccldoctor.diagnose.words import lines, who, who_ranks
+from nccldoctor.model.events.state import OomKilled, RasMissing, RasPeer, RasSnapshot
+from nccldoctor.model.events.torch import (
+    FingerprintMismatch,
+    ProcessEnded,
+    PythonException,
+    WatchdogTimeout,
+)
+from nccldoctor.model.finding import Confidence, Severity
+from nccldoctor.model.job import Evidence, Job
+
+code = "CRASH01"
+name = "rank-died"
+severity = Severity.ERROR
+needs = (Evidence.LAUNCHER, Evidence.OUTPUT, Evidence.RAS, Evidence.KERNEL)
+explains = ("HANG01", "HANG02", "HANG04", "HANG05", "HANG06", "NET10", "INIT01", "INIT03")
+remedy = (
+    "dmesg -T | grep -i -E 'killed process|oom|segfault|Xid'  # on the named host, at the time of death",
+    "torchrun --redirects 3 --log-dir logs …  # keeps each rank's own last words",
+    "python -X faulthandler train.py  # shows the Python line of a crash in native code",
+)
+_FOLLOWS = re.compile(
+    r"closed by peer|reset by peer|broken pipe|NCCL error|communicator was aborted|imed out|"
+    r"Detected mismatch|CUDA error|out of memory|socket|store|rendezvous|failed to pass monitoredBarrier",
+    re.I,
+)
+_LAUNCHER = ("ChildFailedError", "SignalException", "KeyboardInterrupt", "SystemExit")
+_BACKEND = ("DistBackendError", "DistNetworkError", "DistStoreError", "AcceleratorError")
+
+
+def check(job: Job) -> Iterable[Found]:
+    """What the launcher says, else an exception of the program's own, else a rank that RAS cannot reach."""
+    ended = [e for e in job.events(ProcessEnded) if e.exit_code and not e.by_launcher]
+    own = [e for e in job.events(PythonException) if _is_own(e)]
+    if ended:
+        yield _ended(job, ended, own)
+    elif own:
+        yield _raised(job, own)
+    else:
+        yield from _unreachable(job)
+
+
+def _is_own(error: PythonException) -> bool:
+    """Is it the program's own, neither the launcher's nor what a failed peer or NCCL brings about?"""
+    kind = error.type.rpartition(".")[2]
+    return kind not in (*_LAUNCHER, *_BACKEND) and not _FOLLOWS.search(f"{kind}: {error.message}")
+
+
+def _ended(job: Job, ended: Sequence[ProcessEnded], own: Sequence[PythonException]) -> Found:
+    first = next((e for e in ended if e.first), None) or min(ended, key=_order)
+    rank = first.ended_rank
+    if rank is None and first.ended_pid is not None:
+        rank = next((p.rank for p in job.processes if p.pid == first.ended_pid), None)
+    error = next((e for e in own if rank is None or job.rank_of(e) == rank), None)
+    words = error or _any_error(job, rank)
+    host = first.ended_host or (job.host_of_rank(rank) if rank is not None else None)
+    named = who_ranks([rank] if rank is not None else [], [host] if host else [], "A process")
+    pid = f" (pid {first.ended_pid})" if first.ended_pid is not None else ""
+    follows = error is None and (words is not None or _by_watchdog(job, first))
+    return Found(
+        title=f"{named}{pid} {_how(job, first)}{_last_words(words)}",
+        evidence=(first.line, *((words.line,) if words is not None else ())),
+        ranks=(rank,) if rank is not None else (),
+        hosts=(host,) if host else (),
+        consequence=follows,
+    )
+
+
+def _order(event: ProcessEnded) -> tuple[bool, float, int]:
+    time = event.speaker.time
+    return (
+        event.exit_code == -signal.SIGTERM,
+        time.timestamp() if time is not None else 0.0,
+        event.line.number,
+    )
+
+
+def _by_watchdog(job: Job, ended: ProcessEnded) -> bool:
+    """An abort after a time-out of the same job is the watchdog's doing."""
+    return ended.exit_code in (-signal.SIGABRT, 134) and bool(job.events(WatchdogTimeout))
+
+
+def _any_error(job: Job, rank: int | None) -> PythonException | None:
+    found = [e for e in job.events(PythonException) if rank is not None and job.rank_of(e) == rank]
+    return found[-1] if found else None
+
+
+def _how(job: Job, ended: ProcessEnded) -> str:
+    number = -ended.exit_code if ended.exit_code < 0 else ended.exit_code - 128
+    if ended.exit_code < 0 or number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT):
+        try:
+            sent = signal.Signals(number).name
+        except ValueError:
+            sent = f"signal {number}"
+        killed = [e.killed_pid for e in job.events(OomKilled)]
+        why = " by the out-of-memory killer" if ended.ended_pid in killed and killed else ""
+        return f"died of {sent}{why}"
+    return f"ended with exit code {ended.exit_code}"
+
+
+def _last_words(error: PythonException | None) -> str:
+    if error is None:
+        return ""
+    frame = places.user_frame(error.frames)
+    at = f" at {places.spot(frame)}" if frame is not None else ""
+    kind = error.type.rpartition(".")[2]
+    message = f": {error.message[:160]}" if error.message else ""
+    return f" after {kind}{at}{message}"
+
+
+def _raised(job: Job, own: Sequence[PythonException]) -> Found:
+    first = min(own, key=lambda e: e.speaker.time.timestamp() if e.speaker.time else 0.0)
+    same = [e for e in own if (e.type, e.message) == (first.type, first.message)]
+    frame = places.user_frame(first.frames)
+    at = f" at {places.spot(frame)}" if frame is not None else ""
+    prefixed = any(e.speaker.rank is not None for e in same)
+    return Found(
+        title=(
+            f"{who(job, same, 'A process')} raised {first.type.rpartition('.')[2]}{at}: {first.message[:200]}"
+        ),
+        evidence=lines(same),
+        confidence=Confidence.HIGH if prefixed else Confidence.MEDIUM,
+        ranks=job.ranks_of(same),
+        hosts=job.hosts_of(same),
+        consequence=bool(job.events(FingerprintMismatch)),
+    )
+
+
+def _unreachable(job: Job) -> Iterable[Found]:
+    """Ranks that RAS misses, and processes that its monitor calls dead."""
+    for snapshot in reversed(job.events(RasSnapshot)):
+        for comm in snapshot.communicators:
+            known = {c.id: c for c in job.communicators}.get(comm.id)
+            if not comm.missing or known is None or len(comm.missing) * 2 > comm.size:
+                continue
+            absent = [m for m in comm.missing if m.rank < known.size]
+            if any(known.members[m.rank].stage == "destroyed" for m in absent):
+                continue
+            ranks = [m.rank for m in absent]
+            yield Found(
+                title=(
+                    f"{places.name(job, known, ranks)} no longer answer{'s' * (len(ranks) == 1)} RAS, while others of "
+                    f"{known.name} wait: the process is gone or cut off{_dead(absent)}"
+                ),
+                evidence=(comm.line or snapshot.line,),
+                confidence=Confidence.MEDIUM,
+                ranks=places.shown_ranks(known, ranks),
+                hosts=places.hosts(job, known, ranks),
+            )
+            return
+    for peer in job.events(RasPeer):
+        if peer.event == "PEER_DEAD" and peer.peer_pid is not None:
+            found = [p for p in job.processes if p.pid == peer.peer_pid]
+            ranks = [p.rank for p in found if p.rank is not None]
+            hosts = [p.host for p in found if p.host] or [peer.peer_host or ""]
+            yield Found(
+                title=(
+                    f"{who_ranks(ranks, [h for h in hosts if h], 'A process')} (pid {peer.peer_pid}) is dead by RAS's "
+                    "monitor"
+                ),
+                evidence=(peer.line,),
+                confidence=Confidence.MEDIUM,
+                ranks=tuple(ranks),
+                hosts=tuple(h for h in hosts if h),
+            )
+            return
+
+
+def _dead(missing: Sequence[RasMissing]) -> str:
+    return ", and RAS considers it dead" if any(m.considered_dead for m in missing) else ""
+
+
+fires_on = {
+    "an exception of the program": (
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/home/user/train.py", line 92, in step\n'
+        "[rank1]:     loss = model(batch)\n"
+        "[rank1]: ValueError: bad batch\n"
+    ),
+    "RAS misses a rank": Sample("2.28.9-rank-killed"),
+}
+silent_on = {
+    "NCCL's own complaint": (
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/home/user/train.py", line 92, in step\n'
+        "[rank1]: torch.distributed.DistBackendError: NCCL error in: /pytorch/NCCLUtils.cpp:93, invalid usage "
+        "(run with NCCL_DEBUG=WARN for details), NCCL version 2.28.9\n"
+    ),
+    "a rank behind": Sample("2.28.9-nodes4-skip"),
+}

@@ -1,0 +1,1 @@
+"""Hangs: who keeps whom waiting, in which call, and where."""

@@ -1,0 +1,278 @@
+"""Some ranks never issued the collective that the others wait in.
+
+A collective ends on no rank before every rank of its communicator has entered it. One rank that stands elsewhere (a
+slow data loader, a branch that only it takes, an exception, a dead process) keeps all others waiting, and these are
+the ones that report a time-out: the messenger is not the culprit. The culprit is the rank that has issued least, and
+that itself waits for nobody on any other communicator; ranks that are behind because they wait elsewhere follow from it.
+Where one rank alone is ahead, it may have called a collective too many: both readings are given.
+RAS lists a minority, which may be the ranks ahead; a single RAS answer of a job under way is no hang.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from nccldoctor.diagnose import places, standing, stuck
+from nccldoctor.diagnose.diagnosis import Found, Sample
+from nccldoctor.diagnose.mismatch import fingerprints, parted
+from nccldoctor.diagnose.standing import Node, Wait
+from nccldoctor.diagnose.words import ranges
+from nccldoctor.model.events.torch import StackFrame
+from nccldoctor.model.events.trouble import PeerClosed
+from nccldoctor.model.finding import Confidence, Severity
+from nccldoctor.model.job import Evidence, Job, Lane, Origin
+from nccldoctor.model.source import Line
+
+code = "HANG01"
+name = "rank-behind"
+severity = Severity.ERROR
+needs = (Evidence.CALLS, Evidence.RECORDER, Evidence.RAS, Evidence.WATCHDOG)
+explains = ("HANG02", "HANG04", "HANG05", "HANG06", "NET10", "INIT10")
+remedy = (
+    "py-spy dump --pid PID  # of the named rank, while it hangs: what does it do instead of the call?",
+    "every rank must reach every collective: look for `if rank == 0`, early `break`/`continue`, uneven data loaders",
+    "with torch.distributed.algorithms.join.Join([model]): …  # or drop_last=True, where ranks have unequal batches",
+)
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding per root: the ranks that keep others waiting and themselves wait for nobody."""
+    yield from _by_fingerprint(job)
+    found = [w for w in standing.waits(job) if not parted(job, w.communicator.id)]
+    if not found:
+        yield from _without_dump(job)
+        return
+    signs = stuck.signs(job)
+    tangle = standing.tangle(found, _outside(job, found))
+    reported: set[str] = set()
+    for wait in _by_worth(tangle.roots):
+        comm = wait.communicator
+        if comm.id in reported or _is_excerpt(job, wait, signs):
+            continue
+        reported.add(comm.id)
+        roots = [r for r in wait.behind if standing.node(comm, r) in tangle.roots]
+        ranks = _silent(job, wait, roots)
+        yield _found(job, wait, ranks, signs, found)
+
+
+def _silent(job: Job, wait: Wait, ranks: Sequence[int]) -> tuple[int, ...]:
+    """Of ranks that are equally behind, those that did not stop because a peer had gone: the others saw it go."""
+    complained = {p.id for e in job.events(PeerClosed) if (p := job.process_of(e)) is not None}
+    silent = [r for r in ranks if wait.communicator.members[r].process not in complained]
+    return tuple(silent or ranks)
+
+
+def _by_worth(roots: dict[Node, list[Wait]]) -> list[Wait]:
+    """The waits of each root, the widest first, each root named once."""
+    chosen: dict[str, Wait] = {}
+    for waits in roots.values():
+        widest = max(waits, key=lambda w: (len(w.waiting), len(w.agreeing), w.communicator.id))
+        chosen.setdefault(widest.communicator.id, widest)
+    return sorted(chosen.values(), key=lambda w: (-len(w.waiting), w.communicator.id))
+
+
+def _outside(job: Job, found: Sequence[Wait]) -> frozenset[Node]:
+    """Behind ranks whose stack is in their own program while others' stacks wait: they wait for nobody."""
+    stacks = places.stacks(job)
+    if not any(places.waits(s.frames) for s in stacks.values()):
+        return frozenset()
+    nodes = {standing.node(w.communicator, r) for w in found for r in w.behind}
+    return frozenset(
+        n
+        for n in nodes
+        if isinstance(n, int) and n in stacks and not places.waits(stacks[n].frames)
+    )
+
+
+def _is_excerpt(job: Job, wait: Wait, signs: Sequence[stuck.Sign]) -> bool:
+    """Call lines alone, in files cut at one length, say nothing."""
+    if signs or wait.agreeing != (Origin.CALLS,):
+        return False
+    lanes = wait.standing.lanes
+    if stuck.is_excerpt(job, [lanes[r] for r in (*wait.behind, wait.waiting[0])]):
+        return True
+    ahead = {lanes[r].issued for r in wait.waiting}
+    return len(ahead) > 1 and max(ahead) - wait.standing.ordinal > 1
+
+
+def _found(
+    job: Job,
+    wait: Wait,
+    ranks: Sequence[int],
+    signs: Sequence[stuck.Sign],
+    all_waits: Sequence[Wait],
+) -> Found:
+    comm, ordinal = wait.communicator, wait.standing.ordinal
+    call = wait.standing.call(ordinal)
+    waiting = places.shown_ranks(comm, wait.waiting)
+    culprits = places.shown_ranks(comm, ranks)
+    where = places.positions(job, [*culprits, *waiting], _frames(wait))
+    title = (
+        f"{places.name(job, comm, ranks)} {_state(job, wait, ranks)} #{ordinal} "
+        f"{call if call is not None else 'collective'} of {comm.name}, in which "
+        f"rank{'s' * (len(waiting) > 1)} {ranges(waiting)} wait{'s' * (len(waiting) == 1)}"
+    )
+    if at := places.grouped({r: f for r, f in where.items() if r in culprits}):
+        title += f"; it stands at {at.partition(': ')[2]}" if len(culprits) == 1 else f"; {at}"
+    return Found(
+        title=title,
+        evidence=_evidence(wait, ranks, signs),
+        confidence=_confidence(wait, signs),
+        ranks=culprits,
+        hosts=places.hosts(job, comm, ranks),
+        explanation=_explanation(job, wait, where, signs, all_waits),
+    )
+
+
+def _state(job: Job, wait: Wait, ranks: Sequence[int]) -> str:
+    comm = wait.communicator
+    if all(comm.members[rank].stage == "destroyed" for rank in ranks):
+        return "destroyed the communicator and never called"
+    return "never called"
+
+
+def _frames(wait: Wait) -> dict[int, Sequence[StackFrame]]:
+    """Where the recorders say that waiting ranks made the call."""
+    frames: dict[int, Sequence[StackFrame]] = {}
+    for rank in wait.waiting:
+        worldwide = wait.communicator.members[rank].global_rank
+        if worldwide is not None:
+            frames[worldwide] = wait.standing.lanes[rank].frames
+    return frames
+
+
+def _evidence(wait: Wait, ranks: Sequence[int], signs: Sequence[stuck.Sign]) -> tuple[Line, ...]:
+    lanes = wait.standing.lanes
+    chosen = [lanes[r].line for r in (*ranks[:3], *wait.waiting[:2])]
+    lines = [line for line in chosen if line is not None] + [sign.line for sign in signs[:3]]
+    return tuple(dict.fromkeys(lines))
+
+
+def _confidence(wait: Wait, signs: Sequence[stuck.Sign]) -> Confidence:
+    strong = any(sign.strong for sign in signs)
+    if wait.contradicting:
+        return Confidence.MEDIUM if strong else Confidence.LOW
+    if strong and (len(wait.agreeing) > 1 or wait.agreeing[0] is not Origin.RAS):
+        return Confidence.HIGH
+    if strong or signs or len(wait.agreeing) > 1:
+        return Confidence.MEDIUM
+    return Confidence.LOW
+
+
+def _explanation(
+    job: Job,
+    wait: Wait,
+    where: dict[int, StackFrame],
+    signs: Sequence[stuck.Sign],
+    all_waits: Sequence[Wait],
+) -> str:
+    comm, lanes = wait.communicator, wait.standing.lanes
+    sources = ", ".join(dict.fromkeys(o.value for o in wait.agreeing))
+    parts = [
+        f"By {sources}, {_counts(lanes)}. A collective ends on no rank before all have entered it."
+    ]
+    if len(wait.behind) * 2 > len(lanes):
+        ahead = ranges(places.shown_ranks(comm, wait.waiting))
+        parts.append(
+            f"Most ranks are behind here, so rank {ahead} may instead have called a collective too many."
+        )
+    if grouped := places.grouped(where):
+        parts.append(f"Where they stand: {grouped}.")
+    if others := [w for w in all_waits if w.communicator.id != comm.id]:
+        names = "; ".join(
+            f"on {w.communicator.name} rank {ranges(places.shown_ranks(w.communicator, w.behind))} is behind"
+            for w in others[:3]
+        )
+        parts.append(f"That explains the rest: {names}, because of waiting here.")
+    for other in wait.contradicting:
+        names = ranges(places.shown_ranks(comm, other.behind))
+        parts.append(f"{other.origin.value} instead shows rank {names} behind.")
+    if signs:
+        parts.append("Signs of a hang: " + "; ".join(dict.fromkeys(s.what for s in signs)) + ".")
+    else:
+        parts.append("Nothing else shows that the job stands still: the logs may simply end here.")
+    return " ".join(parts)
+
+
+def _counts(lanes: dict[int, Lane]) -> str:
+    """`7 ranks have issued 4 calls, 1 rank 3`."""
+    counts: dict[int, int] = {}
+    for lane in lanes.values():
+        counts[lane.issued] = counts.get(lane.issued, 0) + 1
+    parts = [
+        f"{number} rank{'s' * (number > 1)} issued {issued} collectives"
+        for issued, number in sorted(counts.items(), reverse=True)[:4]
+    ]
+    return ", ".join(parts)
+
+
+def _by_fingerprint(job: Job) -> Iterable[Found]:
+    """TORCH_DISTRIBUTED_DEBUG=DETAIL: the same operation under different sequence numbers is a rank behind."""
+    for event in fingerprints(job):
+        if event.op != event.other_op or event.sequence is None or event.other_sequence is None:
+            continue
+        if event.sequence == event.other_sequence:
+            continue
+        late = min((event.sequence, event.rank), (event.other_sequence, event.other_rank))[1]
+        yield Found(
+            title=(
+                f"Rank {late} is behind: PyTorch compares {event.op} #{event.sequence} of rank {event.rank} with "
+                f"#{event.other_sequence} of rank {event.other_rank}"
+            ),
+            evidence=(event.line,),
+            ranks=(late,),
+            hosts=job.hosts_of_ranks([late]),
+        )
+        return
+
+
+def _without_dump(job: Job) -> Iterable[Found]:
+    """All recorders that are there have the same call pending, and some ranks left none."""
+    signs = stuck.signs(job)
+    for ident, lanes in _recorded(job).items():
+        comm = job.communicator(ident)
+        absent = [r for r in range(comm.size) if r not in lanes]
+        pending = [
+            r for r, n in lanes.items() if n.completed is not None and n.completed < n.issued
+        ]
+        if not absent or len(pending) < len(lanes) or parted(job, ident):
+            continue
+        if len(absent) > len(lanes) or not any(s.strong for s in signs) or job.partial:
+            continue
+        first = lanes[pending[0]]
+        waiting = ranges(places.shown_ranks(comm, pending))
+        culprits = places.shown_ranks(comm, absent)
+        yield Found(
+            title=(
+                f"{places.name(job, comm, absent)} left no flight recorder, while ranks {waiting} wait in "
+                f"#{first.issued} {first.last} of {comm.name}"
+            ),
+            evidence=tuple(n.line for n in list(lanes.values())[:3] if n.line is not None),
+            confidence=Confidence.MEDIUM,
+            ranks=culprits,
+            hosts=places.hosts(job, comm, absent),
+            explanation="A process that died or never saw the time-out leaves no dump: look at how it ended.",
+        )
+        return
+
+
+def _recorded(job: Job) -> dict[str, dict[int, Lane]]:
+    found: dict[str, dict[int, Lane]] = {}
+    for lane in job.lanes:
+        if lane.origin is Origin.RECORDER and lane.issued:
+            found.setdefault(lane.communicator, {})[lane.rank] = lane
+    return found
+
+
+fires_on = {
+    "one rank does not call": Sample("2.28.9-nodes4-skip"),
+    "two layers of groups": Sample("2.28.9-mesh-skip"),
+    "DETAIL": (
+        "[rank1]: RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: "
+        "CollectiveFingerPrint(SequenceNumber=1, OpType=ALLREDUCE, TensorShape=[4], TensorDtypes=Float), but Rank 0 is "
+        "running collective: CollectiveFingerPrint(SequenceNumber=2, OpType=ALLREDUCE, TensorShape=[4], "
+        "TensorDtypes=Float).Collectives differ in the following aspects: \t Sequence number: 1vs 2"
+    ),
+}
+silent_on = {
+    "slow, not hung": Sample("2.28.9-slow-rank"),
+    "calls that differ": Sample("2.28.9-wrong-size"),
+}

@@ -1,0 +1,156 @@
+"""Some ranks of a communicator never came to its set-up, and the others wait for them.
+
+ncclCommInitRank returns on no rank before all have called it. Who is missing is told by the lines of those who came:
+`nranks` says how many there should be. The stage board names the last stage of each: bootstrap, Init START, graphs,
+channels, Init COMPLETE. Logs that are merely cut, or of which some ranks' are not given, look alike: so nothing is said
+when the communicator worked, and little when nothing else shows that it stands still.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from nccldoctor.diagnose import places
+from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.words import ranges
+from nccldoctor.model.events.torch import StoreTimeout, WatchdogTimeout
+from nccldoctor.model.events.trouble import ErrorReturned, PeerClosed, Warned
+from nccldoctor.model.finding import Confidence, Severity
+from nccldoctor.model.job import Communicator, Evidence, Job
+from nccldoctor.model.source import Line
+
+code = "INIT01"
+name = "ranks-missing-at-init"
+severity = Severity.ERROR
+needs = (Evidence.INFO_LOG,)
+explains = ("HANG04", "NET10", "LOG01", "INIT07")
+remedy = (
+    "look at the named rank's own output: did its process start, and does it reach init_process_group?",
+    "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET torchrun …  # shows how far each rank gets",
+    "ss -tnp | grep PORT  # on the hosts of the missing ranks: can they reach rank 0's address and port?",
+)
+_DONE = ("Init COMPLETE", "connected", "destroyed")
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding: the largest communicator at whose set-up ranks are missing and which nobody completed."""
+    for comm in sorted(job.communicators, key=lambda c: (-c.size, c.id)):
+        stages = [m.stage for m in comm.members]
+        started = [m for m in comm.members if m.stage is not None]
+        missing = [m.rank for m in comm.members if m.stage is None]
+        if not started or any(stage in _DONE for stage in stages):
+            continue
+        if missing and (len(started) > 1 or _signs(job)):
+            yield _missing(job, comm, missing)
+            return
+        if not missing and len(set(stages)) > 1 and _timed_out(job):
+            yield _lagging(job, comm)
+            return
+
+
+def _signs(job: Job) -> list[Line]:
+    """Lines that show that the set-up failed or waited, and did not merely go on after the log's end."""
+    failed = [
+        *job.events(StoreTimeout),
+        *job.events(WatchdogTimeout),
+        *job.events(ErrorReturned),
+        *job.events(PeerClosed),
+    ]
+    return [event.line for event in failed]
+
+
+def _timed_out(job: Job) -> bool:
+    return bool(job.events(StoreTimeout) or job.events(WatchdogTimeout))
+
+
+def _missing(job: Job, comm: Communicator, missing: list[int]) -> Found:
+    present = [m for m in comm.members if m.stage is not None]
+    signs = _signs(job)
+    warned = [e.line for e in job.events(Warned)][:1]
+    if job.partial:
+        confidence = Confidence.LOW
+    else:
+        confidence = Confidence.HIGH if signs else Confidence.MEDIUM
+    heard, near = _heard(job, comm, missing)
+    return Found(
+        title=(
+            f"{places.name(job, comm, missing)} never came to the set-up of {comm.name}; "
+            f"rank{'s' * (len(present) > 1)} {ranges(m.rank for m in present)} wait{'s' * (len(present) == 1)} in "
+            f"{_board(comm)}{near}"
+        ),
+        evidence=tuple(
+            dict.fromkeys(
+                [*(m.start for m in present[:3] if m.start is not None), *signs[:2], *warned]
+            )
+        ),
+        confidence=confidence,
+        ranks=places.shown_ranks(comm, missing),
+        hosts=places.hosts(job, comm, missing),
+        explanation=(
+            f"{heard}No rank leaves the set-up before all {comm.size} have come, and none has. "
+            "If that rank's log is merely not among these files, this means nothing: then say --partial."
+        ),
+    )
+
+
+def _heard(job: Job, comm: Communicator, missing: list[int]) -> tuple[str, str]:
+    """What is known of the missing ranks: a sentence, and the end of the title."""
+    if any(p.rank in missing and p.files for p in job.processes):
+        return "It wrote output, but no line of NCCL's set-up. ", ""
+    seated = {m.process for c in job.communicators for m in c.members}
+    strays = [p for p in job.processes if p.id not in seated and p.pid is not None]
+    if strays and len(strays) <= len(missing):
+        pids = ", ".join(f"pid {p.pid}" + (f" on {p.host}" if p.host else "") for p in strays[:4])
+        return (
+            f"{pids} wrote NCCL lines and came to no communicator. ",
+            f"; {pids} did not get so far",
+        )
+    return "Nothing at all was heard of it. ", ""
+
+
+def _lagging(job: Job, comm: Communicator) -> Found:
+    stages = {m.rank: m.stage or "" for m in comm.members}
+    counts = Counter(stages.values())
+    rare = min(counts, key=lambda stage: (counts[stage], stage))
+    late = [rank for rank, stage in sorted(stages.items()) if stage == rare]
+    return Found(
+        title=f"{places.name(job, comm, late)} stopped at {rare} in the set-up of {comm.name}: {_board(comm)}",
+        evidence=tuple(m.start for m in comm.members if m.rank in late and m.start is not None)[:3],
+        confidence=Confidence.LOW,
+        ranks=places.shown_ranks(comm, late),
+        hosts=places.hosts(job, comm, late),
+    )
+
+
+def _board(comm: Communicator) -> str:
+    """`Init START (ranks 0-2)`: the last stage of the ranks that came."""
+    by_stage: dict[str, list[int]] = {}
+    for member in comm.members:
+        if member.stage is not None:
+            by_stage.setdefault(member.stage, []).append(member.rank)
+    return ", ".join(
+        f"{stage} (rank{'s' * (len(ranks) > 1)} {ranges(ranks)})"
+        for stage, ranks in by_stage.items()
+    )
+
+
+def _start(rank: int, stage: str = "START", nranks: int = 3) -> str:
+    return (
+        f"gpu-1:{70 + rank}:{70 + rank} [{rank}] NCCL INFO ncclCommInitRank comm 0x5{rank} rank {rank} nranks {nranks} "
+        f"cudaDev {rank} nvmlDev {rank} busId {rank}0 commId 0xaa - Init {stage}\n"
+    )
+
+
+fires_on = {
+    "2.16+": _start(0) + _start(1),
+    "one came, and its set-up failed": (
+        _start(0, nranks=2) + "gpu-1:70:70 [0] NCCL INFO init.cc:2545 (ncclCommInitRankDev) -> 6\n"
+    ),
+}
+silent_on = {
+    "an excerpt that ends in the set-up": _start(0) + _start(1) + _start(2),
+    "logs of one host of a healthy job": _start(0)
+    + _start(0, "COMPLETE")
+    + _start(1)
+    + _start(1, "COMPLETE"),
+    "one rank's first lines": _start(0),
+}

@@ -1,0 +1,151 @@
+"""Calls that do not fit together: which difference counts, and who is the odd one."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nccldoctor.diagnose import places
+from nccldoctor.diagnose.words import ranges
+from nccldoctor.model.calls import Call
+from nccldoctor.model.events.torch import FingerprintMismatch, StackFrame
+from nccldoctor.model.job import Communicator, Divergence, Job, Lane, Origin
+from nccldoctor.model.source import Line
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """The first place on a communicator where calls differ, by its best source. Ranks count inside it."""
+
+    communicator: Communicator
+    divergence: Divergence
+    sources: tuple[Origin, ...]
+
+    @property
+    def different_operations(self) -> bool:
+        return len({call.op for call in self.divergence.calls.values()}) > 1
+
+    @property
+    def odd(self) -> tuple[int, ...]:
+        """The ranks outside the majority; all of them where there is none."""
+        return odd_ones(self.divergence.calls)
+
+
+def odd_ones(calls: Mapping[int, Call]) -> tuple[int, ...]:
+    """The ranks that do not call what most call; all ranks where no call has more than half."""
+    usual, votes = Counter(calls.values()).most_common(1)[0]
+    if votes * 2 <= len(calls):
+        return tuple(sorted(calls))
+    return tuple(sorted(rank for rank, call in calls.items() if call != usual))
+
+
+def partings(job: Job) -> list[Parting]:
+    """One a communicator; a flight recorder knows more than NCCL's line (a barrier is an AllReduce there)."""
+    by_comm: dict[str, list[Divergence]] = {}
+    for divergence in job.divergences:
+        if not divergence.torn and len(divergence.calls) > 1:
+            by_comm.setdefault(divergence.communicator, []).append(divergence)
+    found = []
+    for ident, told in sorted(by_comm.items()):
+        best = min(told, key=lambda d: (d.origin is not Origin.RECORDER, d.ordinal))
+        sources = tuple(dict.fromkeys(d.origin for d in [best, *told]))
+        found.append(Parting(job.communicator(ident), best, sources))
+    return found
+
+
+def parted(job: Job, communicator: str) -> bool:
+    """Do calls on this communicator differ, so that ranks behind follow from that?"""
+    return any(p.communicator.id == communicator for p in partings(job)) or any(
+        comm == communicator for comm, _ in ras_partings(job)
+    )
+
+
+def fingerprints(job: Job) -> list[FingerprintMismatch]:
+    """PyTorch's own comparisons (TORCH_DISTRIBUTED_DEBUG=DETAIL)."""
+    return job.events(FingerprintMismatch)
+
+
+def ras_partings(job: Job) -> list[tuple[str, dict[int, Lane]]]:
+    """Communicators on which RAS counts as many calls on every rank, but of different operations."""
+    lanes: dict[str, dict[int, Lane]] = {}
+    for lane in job.lanes:
+        if lane.origin is Origin.RAS:
+            lanes.setdefault(lane.communicator, {})[lane.rank] = lane
+    return [(ident, ranks) for ident, ranks in sorted(lanes.items()) if _crossed(ranks)]
+
+
+def _crossed(lanes: Mapping[int, Lane]) -> bool:
+    """Has one rank more of one operation and another more of a second one?"""
+    values = [
+        {op: n for op, n in lane.by_op.items() if op != "Collective"} for lane in lanes.values()
+    ]
+    operations = sorted({op for counts in values for op in counts})
+    first = values[0] if values else {}
+    for other in values[1:]:
+        differences = [other.get(op, 0) - first.get(op, 0) for op in operations]
+        if min(differences, default=0) < 0 < max(differences, default=0):
+            return True
+    return False
+
+
+def sentence(job: Job, parting: Parting) -> str:
+    """`rank 3 calls Broadcast(…), ranks 0-2 AllReduce(…)`: odd ones first."""
+    comm, calls = parting.communicator, parting.divergence.calls
+    groups: dict[Call, list[int]] = {}
+    for rank, call in sorted(calls.items()):
+        groups.setdefault(call, []).append(rank)
+    ordered = sorted(groups.items(), key=lambda item: (len(item[1]), item[1]))
+    parts = [
+        f"rank{'s' * (len(ranks) > 1)} {ranges(places.shown_ranks(comm, ranks))} {call}"
+        for call, ranks in ordered[:4]
+    ]
+    more = f", and {len(ordered) - 4} more kinds" if len(ordered) > 4 else ""
+    return ", ".join(parts) + more
+
+
+def evidence(parting: Parting, job: Job) -> tuple[Line, ...]:
+    """Lines of the odd ranks and of one of the others."""
+    lines = parting.divergence.lines
+    first = [lines[r] for r in parting.odd if r in lines][:3]
+    rest = [lines[r] for r in sorted(lines) if r not in parting.odd][:1]
+    found = [*first, *rest]
+    for lane in job.lanes:
+        if len(found) >= 4:
+            break
+        if lane.communicator == parting.communicator.id and lane.rank in parting.odd and lane.line:
+            found.append(lane.line)
+    return tuple(dict.fromkeys(found))
+
+
+def pending_frames(job: Job, parting: Parting) -> dict[int, Sequence[StackFrame]]:
+    """Global rank → where its recorder says that the last call was made."""
+    found: dict[int, Sequence[StackFrame]] = {}
+    for lane in job.lanes:
+        if lane.communicator == parting.communicator.id and lane.frames:
+            rank = parting.communicator.members[lane.rank].global_rank
+            if rank is not None and lane.issued == parting.divergence.ordinal:
+                found[rank] = lane.frames
+    return found
+
+
+def compared(events: Sequence[FingerprintMismatch], what: str) -> str:
+    """The title of a finding on PyTorch's own comparisons."""
+    event = events[0]
+    number = f" #{event.sequence}" if event.sequence is not None else ""
+    mine = f"{event.op} of shape [{event.shape or '?'}], {event.dtype or 'unknown type'}"
+    other = f"{event.other_op} of shape [{event.other_shape or '?'}], {event.other_dtype or 'unknown type'}"
+    return (
+        f"Ranks {event.rank} and {event.other_rank} call {what}{number}: rank {event.rank} {mine}, "
+        f"rank {event.other_rank} {other}"
+    )
+
+
+def odd_of_comparisons(events: Sequence[FingerprintMismatch]) -> tuple[int, ...]:
+    """The odd ranks of all comparisons; PyTorch's partner is always rank 0, which may itself be the odd one."""
+    calls: dict[int, tuple[str, str | None, str | None]] = {}
+    for e in events:
+        calls[e.rank] = (e.op, e.shape, e.dtype)
+        calls[e.other_rank] = (e.other_op, e.other_shape, e.other_dtype)
+    usual, votes = Counter(calls.values()).most_common(1)[0]
+    if votes * 2 <= len(calls):
+        return tuple(sorted(calls))
+    return tuple(sorted(rank for rank, call in calls.items() if call != usual))

@@ -1,0 +1,169 @@
+"""Who is behind on which communicator, by each source, and which source is out of date."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nccldoctor.model.calls import Call
+from nccldoctor.model.job import Communicator, Job, Lane, Origin
+
+_TRUST = (Origin.RECORDER, Origin.CALLS, Origin.RAS, Origin.WATCHDOG)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One communicator as one source sees it. `lanes` are by rank inside the communicator, at least two of them."""
+
+    communicator: Communicator
+    origin: Origin
+    lanes: dict[int, Lane]
+
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """The ranks that have issued least, where others have issued more; () when all are level."""
+        least = min(lane.issued for lane in self.lanes.values())
+        found = tuple(sorted(r for r, lane in self.lanes.items() if lane.issued == least))
+        return found if len(found) < len(self.lanes) else ()
+
+    @property
+    def waiting(self) -> tuple[int, ...]:
+        """The ranks that have issued a call which those behind have not."""
+        behind = self.behind
+        return tuple(sorted(r for r in self.lanes if r not in behind)) if behind else ()
+
+    @property
+    def ordinal(self) -> int:
+        """The first call that not all have issued."""
+        return min(lane.issued for lane in self.lanes.values()) + 1
+
+    def call(self, ordinal: int) -> Call | None:
+        """That call, as a rank that issued it tells it."""
+        for lane in self.lanes.values():
+            index = ordinal - lane.first_recent
+            if 0 <= index < len(lane.recent):
+                return lane.recent[index]
+            if lane.issued == ordinal and lane.last is not None:
+                return lane.last
+        return None
+
+
+def standings(job: Job) -> dict[str, list[Standing]]:
+    """Communicator → what each source says of it, the most trusted and complete source first."""
+    lanes: dict[tuple[str, Origin], dict[int, Lane]] = defaultdict(dict)
+    for lane in job.lanes:
+        lanes[lane.communicator, lane.origin][lane.rank] = lane
+    found: dict[str, list[Standing]] = defaultdict(list)
+    for (ident, origin), of_rank in lanes.items():
+        comm = job.communicator(ident)
+        if len(of_rank) > 1 and not (origin is Origin.RAS and _outdated(of_rank, lanes, ident)):
+            found[ident].append(Standing(comm, origin, of_rank))
+    for ident in found:
+        found[ident].sort(key=lambda s: (-len(s.lanes), _TRUST.index(s.origin)))
+    return found
+
+
+def _outdated(
+    ras: dict[int, Lane], lanes: dict[tuple[str, Origin], dict[int, Lane]], ident: str
+) -> bool:
+    """Do other sources show that the ranks went on after RAS was asked?"""
+    for origin in (Origin.CALLS, Origin.RECORDER):
+        others = lanes.get((ident, origin), {})
+        if any(rank in others and others[rank].issued > lane.issued for rank, lane in ras.items()):
+            return True
+    return False
+
+
+def finished(comm: Communicator) -> bool:
+    """Has every rank destroyed this communicator?"""
+    return all(member.stage == "destroyed" for member in comm.members)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Some ranks wait on one communicator for others. Ranks count inside it."""
+
+    standing: Standing
+    agreeing: tuple[Origin, ...]
+    contradicting: tuple[Standing, ...]
+
+    @property
+    def communicator(self) -> Communicator:
+        return self.standing.communicator
+
+    @property
+    def behind(self) -> tuple[int, ...]:
+        return self.standing.behind
+
+    @property
+    def waiting(self) -> tuple[int, ...]:
+        return self.standing.waiting
+
+
+def waits(job: Job) -> list[Wait]:
+    """Every communicator on which ranks wait for others, by its most trusted source, and who agrees with it."""
+    found = []
+    for _, told in sorted(standings(job).items()):
+        comm = told[0].communicator
+        if finished(comm):
+            continue
+        first = next((s for s in told if s.behind), None)
+        if first is None:
+            continue
+        rest = [s for s in told if s is not first]
+        agreeing = tuple(s.origin for s in rest if s.behind and set(s.behind) <= set(first.behind))
+        contradicting = tuple(s for s in rest if s.behind and not set(s.behind) & set(first.behind))
+        found.append(Wait(first, (first.origin, *agreeing), contradicting))
+    return found
+
+
+Node = int | tuple[str, int]
+"""A process, or a rank of a communicator of which no process is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tangle:
+    """How the waits hang together. `roots` wait for nobody; `cycle` are processes that wait for each other."""
+
+    roots: dict[Node, list[Wait]]
+    cycle: list[tuple[Node, Wait, Node]]
+
+
+def node(comm: Communicator, rank: int) -> Node:
+    process = comm.members[rank].process
+    return process if process is not None else (comm.id, rank)
+
+
+def tangle(found: Iterable[Wait], outside: frozenset[Node] = frozenset()) -> Tangle:
+    """Follows who waits for whom over all communicators; nodes in `outside` are known not to wait."""
+    edges: dict[Node, list[tuple[Wait, Node]]] = defaultdict(list)
+    awaited: dict[Node, list[Wait]] = defaultdict(list)
+    for wait in found:
+        comm = wait.communicator
+        for rank in wait.behind:
+            awaited[node(comm, rank)].append(wait)
+        for rank in wait.waiting:
+            source = node(comm, rank)
+            if source not in outside:
+                edges[source] += [(wait, node(comm, b)) for b in wait.behind]
+    roots = {n: of for n, of in awaited.items() if not edges.get(n)}
+    return Tangle(roots, [] if roots else _cycle(edges, awaited))
+
+
+def _cycle(
+    edges: dict[Node, list[tuple[Wait, Node]]], awaited: dict[Node, list[Wait]]
+) -> list[tuple[Node, Wait, Node]]:
+    """One shortest circle of waits over at least two communicators."""
+    for start in sorted(awaited, key=str):
+        paths: list[list[tuple[Node, Wait, Node]]] = [
+            [(start, wait, target)] for wait, target in edges.get(start, ())
+        ]
+        seen = {start}
+        while paths:
+            path = paths.pop(0)
+            at = path[-1][2]
+            if at == start:
+                return path
+            if at not in seen:
+                seen.add(at)
+                paths += [[*path, (at, wait, target)] for wait, target in edges.get(at, ())]
+    return []
