@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from nccldoctor.cli.after_run import fall_back, report_on, say
 from nccldoctor.errors import DoctorError
 
 
@@ -66,8 +67,13 @@ from nccldoctor.errors import DoctorError
 @click.option(
     "--log-limit", type=float, default=2.0, show_default=True, help="GiB of logs to keep in all."
 )
+@click.option(
+    "--fallback",
+    type=click.Choice(["probe", "job"]),
+    help="After a failure try one NCCL setting at a time, with the probe or the job again, until one works.",
+)
 @click.option("--print-env", is_flag=True, help="Only print what would be set.")
-@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] train.py [ARGS]…")  # fmt: skip
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] train.py [ARGS]…")  # fmt: skip
 def command(
     nproc: int | None,
     nnodes: str | None,
@@ -85,6 +91,7 @@ def command(
     busy_timeout: float,
     watch_every: float,
     log_limit: float,
+    fallback: str | None,
     print_env: bool,
     words: tuple[str, ...],
 ) -> None:
@@ -107,56 +114,45 @@ def command(
     if print_env:
         _print_environment(Path(run_dir or "nccldoctor-run"), environ, trace_calls)
         return
+    if not words:
+        raise DoctorError("nothing to run; give a script: nccldoctor run train.py")
     several = nnodes not in (None, "1") or launch.inside_launcher(environ) is not None
     folder = bundle.make(run_dir, environ, shared=several)
-    _say(f"run folder {folder}")
-    if launch.is_script(words):
-        elastic = launch.Elastic(nproc, nnodes, node_rank, rdzv_endpoint, rdzv_id, max_restarts)
-        plan = launch.plan_script(words, elastic, folder, environ)
-    else:
-        plan = launch.plan_command(words, environ)
-    for note in plan.notes:
-        _say(note)
-    wanted = environment.settings(
-        folder, environ, trace_calls=trace_calls, torch=environment.torch_version()
-    )
+    say(f"run folder {folder}")
+    elastic = launch.Elastic(nproc, nnodes, node_rank, rdzv_endpoint, rdzv_id, max_restarts)
     options = watched.Options(
         limits=Limits(hang_timeout, symmetric_timeout, init_timeout, busy_timeout),
         on_hang=on_hang,
         grace_seconds=grace,
         log_limit_bytes=int(log_limit * (1 << 30)),
         every_seconds=watch_every,
+        several=several,
     )
-    outcome = watched.run(
-        plan, folder, wanted, environ, options, say=_say, report=lambda: _report(folder)
-    )
-    _report(folder)
-    _say(f"run folder {folder}")
-    sys.exit(outcome.exit_code)
+    torch = environment.torch_version()
 
-
-def _say(text: str) -> None:
-    click.echo(f"nccldoctor: {text}", err=True)
-
-
-def _report(folder: Path) -> None:
-    """The same pipeline as `nccldoctor parse`, over the run folder; its failure never hides the job's exit code."""
-    from nccldoctor.doctor import examine, write_reports
-
-    try:
-        report = examine([str(folder)])
-        write_reports(
-            report, html=folder / "report.html", json=folder / "report.json", markdown=None
+    def once(into: Path, variables: dict[str, str]) -> tuple[int, str | None]:
+        """Runs the job into a folder and reports on it; its exit code and the verdict's code."""
+        if launch.is_script(words):
+            plan = launch.plan_script(words, elastic, into, variables)
+        else:
+            plan = launch.plan_command(words, variables)
+        for note in plan.notes:
+            say(note)
+        wanted = environment.settings(into, variables, trace_calls=trace_calls, torch=torch)
+        outcome = watched.run(
+            plan, into, wanted, variables, options, say=say, report=lambda: report_on(into)
         )
-    except (OSError, DoctorError) as error:
-        _say(f"no report: {error}")
-        return
-    verdict = report.verdict
-    code = f"{verdict.code}: " if verdict.code else ""
-    _say(f"{verdict.status.value}: {code}{verdict.headline}")
-    for step in verdict.next:
-        _say(f"  next: {step}")
-    _say(f"report {folder / 'report.html'}")
+        if plan.rank:  # rank 0 of a job that another launcher has started reports on all
+            return outcome.exit_code, None
+        if plan.inside:
+            bundle.wait_for_ranks(into, variables)
+        return outcome.exit_code, report_on(into)
+
+    exit_code, code = once(folder, environ)
+    if fallback and exit_code not in (0, 129, 130, 143) and not several:
+        fall_back(fallback, folder, environ, code, lambda into, env: once(into, env)[0])
+    say(f"run folder {folder}")
+    sys.exit(exit_code)
 
 
 def _print_environment(folder: Path, environ: dict[str, str], trace_calls: bool) -> None:

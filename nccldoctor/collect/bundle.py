@@ -61,14 +61,13 @@ def snapshot(folder: Path, name: str, sections: Mapping[str, Any]) -> str | None
 
 
 def write_outcome(
-    folder: Path, plan: Plan, wanted: Sequence[Setting], outcome: Outcome
+    folder: Path, suffix: str, plan: Plan, wanted: Sequence[Setting], outcome: Outcome
 ) -> str | None:
     """How the run went: what was started, which variables were set, how every rank ended."""
     host = hostfacts.host_name()
     exits = [{**asdict(ended), "host": host} for ended in outcome.ended]
     if plan.rank is not None and not exits and outcome.command_code is not None:
         exits = [{"rank": plan.rank, "host": host, "exit_code": outcome.command_code, "pid": None}]
-    suffix = "" if plan.rank is None else f"_rank_{plan.rank}"
     return snapshot(
         folder,
         f"run{suffix}.json",
@@ -84,3 +83,12 @@ def write_outcome(
             "troubles": outcome.troubles,
         },
     )
+
+
+def wait_for_ranks(folder: Path, environ: Mapping[str, str], seconds: float = 15.0) -> None:
+    """Waits for the notes of the other ranks of the job, for at most `seconds`."""
+    sizes = (environ.get(n, "") for n in ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"))
+    world = next((int(size) for size in sizes if size.isdigit()), 1)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and len(list(folder.glob("run_rank_*.json"))) < world:
+        time.sleep(0.2)

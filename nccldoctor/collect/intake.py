@@ -110,7 +110,10 @@ class Intake(threading.Thread):
             file.close()
 
     def close_record(self) -> None:
-        """From now on output is only shown: what a job says while it is being ended is no evidence of its illness."""
+        """From now on only the ranks' output is shown, and none is kept.
+
+        What a job and its launcher say while they are being ended is no evidence of what ails them.
+        """
         self._recording = False
 
     def troubles(self) -> list[str]:
@@ -207,7 +210,7 @@ class Intake(threading.Thread):
             return
         if self._recording:
             stream.file.write(text)
-        if self._echo:
+        if self._echo and (self._recording or stream.pid is not None):
             out = sys.stdout if stream.target == 1 else sys.stderr
             with contextlib.suppress(OSError, ValueError):
                 out.buffer.write(text)

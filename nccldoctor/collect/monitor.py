@@ -19,6 +19,7 @@ class Monitor:
     say: Callable[[str], None]
     report: Callable[[Session], None]
     every: float = 1.0
+    settle_seconds: float = 0.0
     _next: float = 0.0
     _last: Verdict = field(default_factory=lambda: Verdict(State.STARTING))
     _hung_since: float | None = None
@@ -47,12 +48,13 @@ class Monitor:
 
     def _hung(self, session: Session, verdict: Verdict, now: float) -> str | None:
         text = sentence(verdict)
-        self.say(f"{text}; taking evidence")
         kill = self.on_hang == "kill"
         session.outcome.hang = note(verdict, text, ended_job=kill)
         session.take_evidence(text)
         if self.on_hang == "report":
             self.report(session)
+        if kill:
+            time.sleep(self.settle_seconds)
         return text if kill else None
 
 

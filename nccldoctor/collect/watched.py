@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nccldoctor.collect import bundle, environment, gate
+from nccldoctor.collect import bundle, environment, gate, hostfacts
 from nccldoctor.collect.environment import Setting
 from nccldoctor.collect.intake import Intake
 from nccldoctor.collect.launch import Plan
@@ -12,16 +12,23 @@ from nccldoctor.collect.monitor import Monitor
 from nccldoctor.collect.session import Outcome, Session, new_run
 from nccldoctor.collect.watchdog import Limits, Watchdog
 
+_SETTLE_SECONDS = 10.0
+"""Other hosts' watchdogs may still be taking evidence when this one has done."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to watch: limits of the watchdog, what to do on a hang, grace before SIGKILL, most bytes of logs."""
+    """How to watch: limits of the watchdog, what to do on a hang, grace before SIGKILL, most bytes of logs.
+
+    `several` when other hosts or ranks write into the same folder.
+    """
 
     limits: Limits = field(default_factory=Limits)
     on_hang: str = "kill"
     grace_seconds: float = 10.0
     log_limit_bytes: int = 2 << 30
     every_seconds: float = 1.0
+    several: bool = False
     echo: bool = True
 
 
@@ -33,7 +40,7 @@ def run(
     options: Options,
     *,
     say: Callable[[str], None],
-    report: Callable[[], None],
+    report: Callable[[], object],
 ) -> Outcome:
     """Starts the job, watches it to its end and leaves the bundle in `folder`.
 
@@ -53,7 +60,7 @@ def run(
         address=intake.address,
         every=options.every_seconds,
     )
-    suffix = "" if plan.rank is None else f"_rank_{plan.rank}"
+    suffix = _suffix(plan, options)
 
     def take(session: Session, why: str) -> None:
         say(f"taking evidence ({why})")
@@ -62,7 +69,7 @@ def run(
             session.outcome.troubles.append(taken["trouble"])
 
     def written(session: Session) -> None:
-        bundle.write_outcome(folder, plan, wanted, session.outcome)
+        bundle.write_outcome(folder, suffix, plan, wanted, session.outcome)
         report()
 
     monitor = Monitor(
@@ -71,16 +78,24 @@ def run(
         say,
         written,
         every=options.every_seconds,
+        settle_seconds=_SETTLE_SECONDS if options.several else 0.0,
     )
     session = Session(
         plan.command, job, intake, name, options.grace_seconds, tick=monitor.tick, gate=take
     )
     outcome = session.supervise()
     _drop_empty(folder)
-    trouble = bundle.write_outcome(folder, plan, wanted, outcome)
+    trouble = bundle.write_outcome(folder, suffix, plan, wanted, outcome)
     for line in [*outcome.troubles, *([trouble] if trouble else [])]:
         say(line)
     return outcome
+
+
+def _suffix(plan: Plan, options: Options) -> str:
+    """What keeps the notes of several ranks or hosts apart in one folder."""
+    if plan.rank is not None:
+        return f"_rank_{plan.rank}"
+    return f"_{hostfacts.host_name()}" if options.several else ""
 
 
 def _drop_empty(folder: Path) -> None:

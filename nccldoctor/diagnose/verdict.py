@@ -14,6 +14,8 @@ _HANGS = ("HANG", "COLL", "INIT01", "INIT10")
 def decide(findings: Sequence[Finding], jobs: Sequence[Job]) -> Verdict:
     """The verdict over all jobs, from findings in their order of importance."""
     top = next((f for f in findings if f.severity is not Severity.NOTE), None)
+    if (top is None or top.severity is Severity.WARNING) and (watched := _watched(jobs)):
+        return watched
     if top is None:
         return _silent(jobs)
     if top.severity is Severity.WARNING:
@@ -33,8 +35,6 @@ def decide(findings: Sequence[Finding], jobs: Sequence[Job]) -> Verdict:
 
 def _silent(jobs: Sequence[Job]) -> Verdict:
     """No finding: healthy only where there is evidence that the job worked, else unknown."""
-    if watched := _watched(jobs):
-        return watched
     processes = sum(len(job.processes) for job in jobs)
     measured = any(job.has(Evidence.BANDWIDTH) for job in jobs)
     if not any(job.evidence for job in jobs) or not (processes or measured):
