@@ -6,13 +6,12 @@ from typing import Any
 from nccldoctor.correlate.chronicle import chronicle
 from nccldoctor.model.events.nccl import (
     AlgorithmChosen,
-    Edge,
     GraphFound,
     InitTimings,
-    TopologyLine,
 )
-from nccldoctor.model.events.state import BandwidthRow, LinkMatrix, RecorderDump
-from nccldoctor.model.job import Job
+from nccldoctor.model.events.state import BandwidthRow, RecorderDump
+from nccldoctor.model.job import Job, Origin
+from nccldoctor.model.topology import HostTopology, Link
 
 
 def scene(job: Job) -> dict[str, Any]:
@@ -30,85 +29,68 @@ def scene(job: Job) -> dict[str, Any]:
 
 
 def _topologies(job: Job) -> list[dict[str, Any]]:
-    """One entry per distinct shape of a host, with the hosts that have it; NCCL's own view before nvidia-smi's."""
-    shapes: dict[tuple[Any, ...], list[str]] = {}
-    kept: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for host, entry in sorted(_dumps(job).items()):
-        nodes, links = entry
-        shape: tuple[Any, ...] = ("nccl", tuple(nodes), tuple(links))
-        shapes.setdefault(shape, []).append(host)
-        kept[shape] = {
-            "origin": "NCCL",
-            "nodes": [{"id": n, "kind": n.partition("/")[0]} for n in nodes],
+    """One entry per distinct shape of a host; `ranks` of a node are those of the hosts, in their order."""
+    shapes: dict[tuple[Any, ...], list[HostTopology]] = {}
+    for host in job.topology:
+        links = host.links if host.origin == "NCCL" else _near(host)
+        nodes = tuple(
+            (d.id, d.kind) for d in host.devices if host.origin == "NCCL" or d.kind != "NVS"
+        )
+        shapes.setdefault((host.origin, nodes, links), []).append(host)
+    return [
+        {
+            "hosts": [h.host for h in hosts],
+            "origin": origin,
+            "nodes": [
+                {
+                    "id": ident,
+                    "kind": kind,
+                    "ranks": [d.rank for h in hosts for d in h.devices if d.id == ident],
+                }
+                for ident, kind in nodes
+            ],
             "links": [
-                {"a": a, "b": b, "kind": kind, "gbytes_per_second": bandwidth}
-                for a, b, kind, bandwidth in links
+                {
+                    "a": link.a,
+                    "b": link.b,
+                    "kind": link.kind,
+                    "gbytes_per_second": link.gbytes_per_second,
+                    "count": link.count,
+                }
+                for link in links
             ],
         }
-    for matrix in job.events(LinkMatrix):
-        pairs = sorted({(min(a, b), max(a, b), v) for (a, b), v in matrix.links.items() if a != b})
-        shape = ("smi", matrix.devices, tuple(pairs))
-        host = job.host_of(matrix) or "host not told"
-        if host not in shapes.setdefault(shape, []):
-            shapes[shape].append(host)
-        kept[shape] = {
-            "origin": "nvidia-smi",
-            "nodes": [{"id": d, "kind": d.rstrip("0123456789")} for d in matrix.devices],
-            "links": [{"a": a, "b": b, "kind": v, "gbytes_per_second": None} for a, b, v in pairs],
-        }
-    return [{"hosts": sorted(hosts), **kept[shape]} for shape, hosts in shapes.items()]
+        for (origin, nodes, links), hosts in shapes.items()
+    ]
 
 
-def _dumps(job: Job) -> dict[str, tuple[list[str], list[tuple[str, str, str, float | None]]]]:
-    """The largest `=== System ===` dump of each host: nodes in order of depth, links as (a, b, kind, GB/s)."""
-    best: dict[str, tuple[list[str], list[tuple[str, str, str, float | None]]]] = {}
-    for lines in _runs(job):
-        host = job.host_of(lines[0]) or "host not told"
-        nodes: list[str] = []
-        links: list[tuple[str, str, str, float | None]] = []
-        above: list[tuple[int, str]] = []
-        for line in lines:
-            name = line.node.split(" ")[0]
-            if name not in nodes:
-                nodes.append(name)
-            depth = len(line.indent)
-            while above and above[-1][0] >= depth:
-                above.pop()
-            if line.link is None:
-                above = [(-1, name)]
-                continue
-            if above:
-                links.append((above[-1][1], name, line.link, line.bandwidth))
-            above.append((depth, name))
-        if len(nodes) > len(best.get(host, ([], []))[0]):
-            best[host] = (nodes, sorted(set(links), key=links.index))
-    return best
-
-
-def _runs(job: Job) -> list[list[TopologyLine]]:
-    """Lines of one dump each: same process, one after the other, from a root to the next dump's root."""
-    runs: list[list[TopologyLine]] = []
-    last: tuple[str, int] | None = None
-    for line in sorted(job.events(TopologyLine), key=lambda e: (e.line.file, e.line.number)):
-        here = (line.line.file, line.line.number)
-        if last is None or here[0] != last[0] or here[1] > last[1] + 8:
-            runs.append([])
-        runs[-1].append(line)
-        last = here
-    return runs
+def _near(host: HostTopology) -> tuple[Link, ...]:
+    """Paths between GPUs, and from GPUs to the network cards beside them, where a source gives only paths."""
+    kinds = {d.id: d.kind for d in host.devices}
+    found: dict[tuple[str, str], Link] = {}
+    for (a, b), path in sorted(host.paths.items()):
+        gpus = [kinds.get(a), kinds.get(b)].count("GPU")
+        near = gpus == 1 and path.kind in ("PIX", "PXB")
+        if (gpus == 2 or near) and (b, a) not in found:
+            found[a, b] = Link(a, b, path.kind, path.gbytes_per_second, path.count)
+    return tuple(found.values())
 
 
 def _edges(job: Job) -> list[dict[str, Any]]:
-    """Connections between ranks of the process's widest communicator, one entry per pair and transport."""
-    channels: dict[tuple[int, int, str, str], set[int]] = {}
-    for edge in job.events(Edge):
-        if edge.direction == "receive" and edge.transport == "NET":
+    """Connections between ranks, one entry per pair and transport; global ranks where they are known."""
+    channels: dict[tuple[int, int, str, str], int] = {}
+    for c in job.connections:
+        if c.direction == "receive" and c.transport == "NET":
             continue
-        key = (edge.source, edge.target, edge.transport, edge.detail)
-        channels.setdefault(key, set()).add(edge.channel)
+        ends = [
+            r if (known := job.global_rank(c.communicator or "", r)) is None else known
+            for r in (c.source, c.target)
+        ]
+        key = (ends[0], ends[1], c.transport, c.detail)
+        channels[key] = max(channels.get(key, 0), c.channels)
     return [
-        {"from": a, "to": b, "transport": transport, "detail": detail, "channels": len(numbers)}
-        for (a, b, transport, detail), numbers in sorted(channels.items())
+        {"from": a, "to": b, "transport": transport, "detail": detail, "channels": number}
+        for (a, b, transport, detail), number in sorted(channels.items())
     ]
 
 
@@ -142,12 +124,17 @@ def _graph(job: Job) -> dict[str, Any] | None:
 
 
 def _mix(job: Job) -> list[dict[str, Any]]:
-    """How often which call was made, per communicator, where single calls are in the evidence."""
+    """How often which call was made: with sizes where a flight recorder tells, else per operation from the logs."""
     counts: dict[str, Counter[tuple[str, int | None, str | None]]] = {}
     for dump in job.events(RecorderDump):
         for entry in dump.entries:
             call = (entry.call.op, entry.call.count, entry.call.datatype)
-            counts.setdefault(entry.group, Counter())[call] += 1
+            counts.setdefault(f"group {entry.group}", Counter())[call] += 1
+    if not counts:
+        for lane in job.lanes:
+            if lane.origin is Origin.CALLS:
+                own = counts.setdefault(job.communicator(lane.communicator).name, Counter())
+                own.update({(op, None, None): number for op, number in lane.by_op.items()})
     return [
         {
             "communicator": group,

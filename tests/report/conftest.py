@@ -5,6 +5,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from nccldoctor.correlate import connections, topology
 from nccldoctor.correlate.facts import facts
 from nccldoctor.diagnose.verdict import decide
 from nccldoctor.model.calls import Call
@@ -87,7 +88,7 @@ def make_job(size: int, per_host: int, word: str = "", times: bool = True) -> Jo
     divergence = Divergence(
         "0xab", Origin.CALLS, 4, {r: odd if r == behind else call for r in range(size)}
     )
-    return Job(
+    job = Job(
         hosts=[
             Host(
                 h,
@@ -106,6 +107,9 @@ def make_job(size: int, per_host: int, word: str = "", times: bool = True) -> Jo
         evidence=[Evidence.NCCL_LOG, Evidence.INFO_LOG],
         world_size=size,
     )
+    job.topology = topology.hosts(job)
+    job.connections, job.rings = connections.lay(job, job.topology)
+    return job
 
 
 def _events(

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from nccldoctor.report.svg.canvas import clipped, element, picture, title
 
 _LAYERS = ("NVS", "GPU", "PCI", "CPU", "NIC", "NET", "GIN")
-_NVLINK = ("NVL", "NV", "XGMI")
+_NVLINK = ("NV", "XGMI")
 _MOST_NODES = 48
 
 
@@ -24,7 +24,7 @@ def topology(shape: Mapping[str, Any], facts: Mapping[str, Any]) -> Markup | Non
     places, width, height = _places(nodes) if shape["origin"] == "NCCL" else _circle(nodes)
     slow = _slow(links)
     lines = [_link(link, places, index in slow) for index, link in enumerate(links)]
-    ranks = _ranks(shape, facts)
+    ranks = _ranks(shape)
     rings = [_ring(edge, ranks, places, links) for edge in facts["edges"]]
     boxes = [_node(node, places[node["id"]], ranks) for node in nodes]
     label = f"Links inside {', '.join(shape['hosts'][:3])}: " + _told(nodes, links, len(slow))
@@ -63,14 +63,10 @@ def _slow(links: Sequence[Mapping[str, Any]]) -> set[int]:
     """Links of a kind that are slower than the fastest of the same kind between the same kinds of nodes."""
     best: dict[tuple[str, ...], float] = {}
     for link in links:
-        speed = link["gbytes_per_second"] or _count(link["kind"])
+        speed = _speed(link)
         key = _family(link)
         best[key] = max(best.get(key, 0.0), speed)
-    return {
-        i
-        for i, link in enumerate(links)
-        if (link["gbytes_per_second"] or _count(link["kind"])) < 0.9 * best[_family(link)]
-    }
+    return {i for i, link in enumerate(links) if _speed(link) < 0.9 * best[_family(link)]}
 
 
 def _family(link: Mapping[str, Any]) -> tuple[str, ...]:
@@ -78,9 +74,9 @@ def _family(link: Mapping[str, Any]) -> tuple[str, ...]:
     return (link["kind"].rstrip("0123456789"), *ends)
 
 
-def _count(kind: str) -> float:
-    digits = kind.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    return float(digits) if digits.isdecimal() and kind.startswith("NV") else 1.0
+def _speed(link: Mapping[str, Any]) -> float:
+    """GB/s, else the number of NVLinks, else 1."""
+    return float(link["gbytes_per_second"] or link["count"] or 1)
 
 
 def _link(
@@ -90,7 +86,8 @@ def _link(
         return None
     (x1, y1), (x2, y2) = places[link["a"]], places[link["b"]]
     speed = link["gbytes_per_second"]
-    rate = "" if speed is None else f" {speed:g} GB/s"
+    rate = "" if link["count"] is None else f" × {link['count']}"
+    rate += "" if speed is None else f" {speed:g} GB/s"
     words = f"{link['a']} – {link['b']}: {link['kind']}{rate}" + (
         " · slower than its siblings" * slow
     )
@@ -108,18 +105,12 @@ def _link(
     )
 
 
-def _ranks(shape: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[int, str]:
-    """Rank → node, for the first host of this shape: by bus id, or by the GPU's index for nvidia-smi."""
-    nodes = {n["id"].partition("-")[2]: n["id"] for n in shape["nodes"] if n["kind"] == "GPU"}
-    if shape["origin"] != "NCCL":
-        nodes = {n["id"].removeprefix("GPU"): n["id"] for n in shape["nodes"] if n["kind"] == "GPU"}
-    key = "bus_id" if shape["origin"] == "NCCL" else "gpu"
+def _ranks(shape: Mapping[str, Any]) -> dict[int, str]:
+    """Rank → GPU, for the first host of this shape."""
     return {
-        entry["rank"]: nodes[str(entry[key])]
-        for entry in facts["ranks"]
-        if entry["rank"] is not None
-        and entry["host"] in shape["hosts"][:1]
-        and str(entry[key]) in nodes
+        node["ranks"][0]: node["id"]
+        for node in shape["nodes"]
+        if node["kind"] == "GPU" and node["ranks"] and node["ranks"][0] is not None
     }
 
 
