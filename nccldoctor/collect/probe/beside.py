@@ -140,7 +140,7 @@ def _ping(seconds: float) -> tuple[list[str], bool]:
     slowest = max((row["time_us"] for row in outcome.rows), default=0.0)
     word = "ok " if not wrong else "BAD"
     return [
-        f"{word} ping: {len(alone)} ranks, {slowest:.0f} us, {wrong} wrong values: GPUs and driver answer"
+        f"{word} ping: {len(alone)} ranks, {slowest:.0f} us, {wrong} wrong values on {session.device}"
     ], not wrong
 
 
