@@ -12,9 +12,11 @@ from nccldoctor.diagnose import verdict
 from nccldoctor.diagnose.catalogue import diagnoses
 from nccldoctor.diagnose.engine import examine as examine_job
 from nccldoctor.diagnose.engine import order, times_of
+from nccldoctor.diagnose.hardware import expectation
 from nccldoctor.errors import DoctorError
 from nccldoctor.evidence.discover import Input, discover
 from nccldoctor.model.digest import Coverage, Digest, Unknown
+from nccldoctor.model.events.state import BandwidthRow
 from nccldoctor.model.finding import Finding, NotChecked
 from nccldoctor.model.job import Job
 from nccldoctor.model.report import Report
@@ -74,7 +76,7 @@ def conclude(digests: Sequence[Digest], *, partial: bool = False) -> Report:
         findings=findings,
         not_checked=not_checked,
         jobs=jobs,
-        facts=tuple(correlate.facts(job) for job in jobs),
+        facts=tuple(correlate.facts(job, _expected) for job in jobs),
         coverage=_coverage(d.coverage for d in digests),
         inputs=tuple(d.source for d in digests),
     )
@@ -146,6 +148,11 @@ def _diagnose(jobs: Sequence[Job]) -> tuple[tuple[Finding, ...], tuple[NotChecke
         code for code in not_checked if all(code in {n.code for n in m} for _, m in results)
     }
     return findings, tuple(n for code, n in sorted(not_checked.items()) if code not in checked)
+
+
+def _expected(job: Job, row: BandwidthRow) -> float | None:
+    found = expectation(job, row)
+    return found.gbytes_per_second if found else None
 
 
 def _coverage(parts: Iterable[Coverage]) -> Coverage:

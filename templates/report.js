@@ -26,7 +26,8 @@
       button.textContent = (await copy(code.textContent)) ? "Copied" : "Copy by hand";
       setTimeout(() => (button.textContent = "Copy"), 2000);
     });
-    code.after(button);
+    const why = code.nextElementSibling;
+    (why && why.matches(".why") ? why : code).after(button);
   }
 
   function reveal() {

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nccldoctor.correlate.scene import scene
+from nccldoctor.correlate.scene import Expected, scene
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import DriverVersion, EnvironmentSet, NetworkChosen, Version
 from nccldoctor.model.events.state import ProcessEnvironment, RecorderDump
@@ -14,8 +14,11 @@ _RECENT = 8
 _PREFIXES = ("NCCL_", "RCCL_", "TORCH_", "GLOO_", "CUDA_", "HSA_", "HIP_", "ROCR_", "FI_", "UCX_")
 
 
-def facts(job: Job) -> dict[str, Any]:
-    """The job as the JSON and the pictures show it; ranks are global unless the key says otherwise."""
+def facts(job: Job, expected: Expected | None = None) -> dict[str, Any]:
+    """The job as the JSON and the pictures show it; ranks are global unless the key says otherwise.
+
+    `expected` tells what a measured bandwidth should be.
+    """
     return {
         "world_size": job.world_size,
         "partial": job.partial,
@@ -34,7 +37,7 @@ def facts(job: Job) -> dict[str, Any]:
         "versions": _versions(job),
         "networks": _by_rank(job, ((e, e.network) for e in job.events(NetworkChosen))),
         "environment": _environment(job),
-        **scene(job),
+        **scene(job, expected),
     }
 
 

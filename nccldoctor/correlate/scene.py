@@ -1,6 +1,7 @@
 """What the pictures need beyond the tables: links inside hosts, edges of rings and trees, a timeline, bandwidth."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from nccldoctor.correlate.chronicle import chronicle
@@ -13,14 +14,19 @@ from nccldoctor.model.events.state import BandwidthRow, RecorderDump
 from nccldoctor.model.job import Job, Origin
 from nccldoctor.model.topology import HostTopology, Link
 
+Expected = Callable[[Job, BandwidthRow], float | None]
+"""What a measured row should reach in bus GB/s, None where nobody can tell."""
 
-def scene(job: Job) -> dict[str, Any]:
+_MOST_ROWS = 2000
+
+
+def scene(job: Job, expected: Expected | None = None) -> dict[str, Any]:
     """`topologies`, `edges`, `timeline`, `bandwidth`, `graph`, `mix`, `algorithms` and `init_seconds` of the job's facts."""
     return {
         "topologies": _topologies(job),
         "edges": _edges(job),
         "timeline": chronicle(job),
-        "bandwidth": _bandwidth(job),
+        "bandwidth": _bandwidth(job, expected),
         "graph": _graph(job),
         "mix": _mix(job),
         "algorithms": _algorithms(job),
@@ -94,15 +100,29 @@ def _edges(job: Job) -> list[dict[str, Any]]:
     ]
 
 
-def _bandwidth(job: Job) -> list[dict[str, Any]]:
-    """Curves: points are (size in bytes, bus GB/s), one per measured row."""
-    curves: dict[tuple[str, str, int, str], list[list[float]]] = {}
-    for row in job.events(BandwidthRow):
-        key = (row.op, row.origin, row.ranks or 0, row.line.file)
-        curves.setdefault(key, []).append([row.size_bytes, row.bus_gbytes_per_second])
+def _bandwidth(job: Job, expected: Expected | None) -> list[dict[str, Any]]:
+    """Curves of all ranks, halves and hosts: points are (size in bytes, bus GB/s, GB/s expected or None)."""
+    curves: dict[tuple[str, str, str, str, int, str], list[list[float | None]]] = {}
+    rows = [r for r in job.events(BandwidthRow) if r.group not in ("pair", "single")]
+    for row in rows[:_MOST_ROWS]:
+        key = (row.op, row.origin, row.group, row.variant, row.ranks or 0, row.line.file)
+        usual = expected and not row.variant and row.datatype in (None, "float32")
+        due = expected(job, row) if expected and usual else None
+        point = [float(row.size_bytes), row.bus_gbytes_per_second, due and round(due, 1)]
+        curves.setdefault(key, []).append(point)
     return [
-        {"op": op, "origin": origin, "ranks": ranks or None, "file": file, "points": sorted(points)}
-        for (op, origin, ranks, file), points in sorted(curves.items())
+        {
+            "op": op,
+            "origin": origin,
+            "group": group,
+            "variant": variant,
+            "ranks": ranks or None,
+            "file": file,
+            "points": sorted(points, key=lambda p: (p[0] or 0, p[1] or 0)),
+        }
+        for (op, origin, group, variant, ranks, file), points in sorted(
+            curves.items(), key=lambda item: (item[0][2] != "world", item[0][3] != "", item[0])
+        )
     ]
 
 

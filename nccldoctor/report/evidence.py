@@ -58,11 +58,12 @@ def _pieces(text: str, decisive: re.Pattern[str] | None) -> Iterable[tuple[str, 
 def prose(text: str) -> Markup:
     """Paragraphs and lists of a diagnosis; words in backticks become code."""
     blocks = [b for b in re.split(r"\n[ \t]*\n", harmless(text)[:6000].strip()) if b.strip()]
-    return Markup("").join(Markup(f"<p>{_inline(' '.join(block.split()))}</p>") for block in blocks)
+    return Markup("").join(Markup(f"<p>{inline(' '.join(block.split()))}</p>") for block in blocks)
 
 
-def _inline(text: str) -> Markup:
-    parts = _TICKS.split(text)
+def inline(text: str) -> Markup:
+    """Escaped text; words in backticks become code."""
+    parts = _TICKS.split(harmless(text))
     return Markup("").join(
         Markup("<code>") + escape(part) + Markup("</code>") if index % 2 else escape(part)
         for index, part in enumerate(parts)

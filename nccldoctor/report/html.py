@@ -12,6 +12,8 @@ from markupsafe import Markup
 
 from nccldoctor import __version__
 from nccldoctor.model.report import Report
+from nccldoctor.report.evidence import inline
+from nccldoctor.report.steps import step
 from nccldoctor.report.view import view
 from nccldoctor.report.words import encodable, harmless, listed, plural, ranks_said, size, spans
 
@@ -38,7 +40,14 @@ def _environment() -> jinja2.Environment:
         finalize=_shown,
     )
     environment.filters.update(
-        spans=spans, said=ranks_said, listed=listed, size=size, plural=plural, harmless=harmless
+        spans=spans,
+        said=ranks_said,
+        listed=listed,
+        size=size,
+        plural=plural,
+        harmless=harmless,
+        step=step,
+        inline=inline,
     )
     environment.globals.update(asset=_asset, policy=_policy)
     return environment

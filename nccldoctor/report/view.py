@@ -82,6 +82,7 @@ def _shorten(data: dict[str, Any], folder: str) -> None:
     for source in data["inputs"]:
         source["path"] = source["path"].removeprefix(folder)
     for job in data["jobs"]:
+        job["bandwidth"] = [{**c, "file": c["file"].removeprefix(folder)} for c in job["bandwidth"]]
         job["timeline"] = [
             {**e, "file": e["file"] and e["file"].removeprefix(folder)} for e in job["timeline"]
         ]
@@ -141,7 +142,7 @@ def _job(facts: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
         "more_communicators": max(0, len(comms) - _COMMUNICATORS - 24),
         "timeline": timeline(facts["timeline"]),
         "events": facts["timeline"],
-        "curves": curves(facts["bandwidth"], facts["graph"]),
+        "curves": curves(facts["bandwidth"]),
         "bandwidth": facts["bandwidth"],
         "mix": _mix(facts["mix"]),
         "versions": facts["versions"],

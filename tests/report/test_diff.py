@@ -32,7 +32,7 @@ def pair(make_report: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     )
     job["topologies"][0]["links"].pop()
     job["communicators"][0]["channels"] = 1
-    job["bandwidth"][0]["points"] = [[1 << 20, 12.5]]
+    job["bandwidth"][0]["points"] = [[1 << 20, 12.5, None]]
     return good, bad
 
 

@@ -19,6 +19,7 @@ from nccldoctor.report.html import render as to_html
 from nccldoctor.report.json import dumps
 from nccldoctor.report.markdown import LIMIT_BYTES
 from nccldoctor.report.markdown import render as to_markdown
+from nccldoctor.report.steps import step
 from nccldoctor.report.terminal import show
 
 HOSTILE = (
@@ -150,3 +151,22 @@ def test_healthy_job_says_what_was_not_checked(make_report: Any) -> None:
     assert "Healthy" in page
     assert "not the same as health" in page
     assert "No fault found" in to_markdown(report)
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "why"),
+    [
+        ("export NCCL_DEBUG=INFO  # then again", "export NCCL_DEBUG=INFO", "then again"),
+        ("py-spy dump --pid 7", "py-spy dump --pid 7", ""),
+        ("dmesg -T | grep -i xid", "dmesg -T | grep -i xid", ""),
+        ("nccldoctor probe", "nccldoctor probe", ""),
+        ("unset NCCL_ALGO", "unset NCCL_ALGO", ""),
+        ("every rank must reach every collective: look for `if rank == 0`", None, ""),
+        ("raise the timeout only if the step is long", None, ""),
+        ("use one image for all ranks", None, ""),
+    ],
+)
+def test_steps_are_commands_or_advice(text: str, command: str | None, why: str) -> None:
+    found = step(text)
+    assert found.command is (command is not None)
+    assert (found.words, found.why) == (command or text, why)

@@ -1,4 +1,4 @@
-"""Bandwidth over message size, with the line that NCCL itself expects."""
+"""Bandwidth over message size, beside what the links should give."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,17 +14,15 @@ _MOST = 6
 _DASHES = (None, "8 4", "2 3", "10 3 2 3", "4 4", "1 4")
 
 
-def curves(
-    bandwidth: Sequence[Mapping[str, Any]], graph: Mapping[str, Any] | None
-) -> Markup | None:
-    """The chart, or None without a curve of two points."""
+def curves(bandwidth: Sequence[Mapping[str, Any]]) -> Markup | None:
+    """The chart, or None without a curve of two points. The dotted line is what the links should give."""
     shown = [c for c in bandwidth if len({p[0] for p in c["points"] if p[0] > 0}) > 1][:_MOST]
     if not shown:
         return None
-    sizes = [p[0] for c in shown for p in c["points"] if p[0] > 0]
-    expected = graph["gbytes_per_second"] if graph else None
-    top = max([p[1] for c in shown for p in c["points"]] + ([expected] if expected else [])) or 1.0
-    low, high = math.log2(min(sizes)), math.log2(max(sizes))
+    points = [p for c in shown for p in c["points"] if p[0] > 0]
+    due = _expected(shown)
+    top = max([p[1] for p in points] + [v for line in due.values() for _, v in line]) or 1.0
+    low, high = (math.log2(f(p[0] for p in points)) for f in (min, max))
 
     def x(size_bytes: float) -> float:
         return _LEFT + (math.log2(size_bytes) - low) / (high - low) * (_WIDTH - _LEFT - 20)
@@ -33,25 +31,37 @@ def curves(
         return _HEIGHT - _BOTTOM - speed / top * (_HEIGHT - _BOTTOM - 20)
 
     parts = _axes(x, y, low, high, top)
-    if expected:
-        words = f"NCCL's graph: {expected:g} GB/s at most"
-        parts.append(
-            element(
-                "line",
-                title(words),
-                x1=_LEFT,
-                y1=y(expected),
-                x2=_WIDTH - 20,
-                y2=y(expected),
-                class_="expected",
-            )
-        )
-        parts.append(element("text", words, x=_LEFT + 6, y=y(expected) - 4, class_="label"))
+    for op, line in due.items():
+        words = f"{op}: expected {line[-1][1]:.4g} GB/s"
+        path = "M" + "L".join(f"{x(s):.1f} {y(v):.1f}" for s, v in line)
+        parts.append(element("path", title(words), d=path, class_="expected"))
+        end = (x(line[-1][0]), y(line[-1][1]) - 5)
+        parts.append(element("text", words, x=end[0], y=end[1], text_anchor="end", class_="label"))
     for number, curve in enumerate(shown):
-        parts += _curve(curve, number, x, y)
-    best = max(p[1] for c in shown for p in c["points"])
+        parts += _curve(curve, number, x, y, _name(curve, shown))
+    best = max(p[1] for p in points)
     label = f"Bus bandwidth over message size, up to {best:.4g} GB/s"
     return picture(_WIDTH, _HEIGHT + 16 * len(shown), label, parts)
+
+
+def _expected(shown: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[float, float]]]:
+    """Operation → (size, GB/s expected), from the sizes for which something can be said."""
+    due: dict[str, dict[float, float]] = {}
+    for curve in shown:
+        for size_bytes, _, value in curve["points"]:
+            if value is not None and size_bytes > 0:
+                due.setdefault(curve["op"], {})[size_bytes] = value
+    return {op: sorted(line.items()) for op, line in due.items() if len(line) > 1}
+
+
+def _name(curve: Mapping[str, Any], shown: Sequence[Mapping[str, Any]]) -> str:
+    """The operation, with what tells it from the other curves of that operation."""
+    told = [curve["op"], curve["variant"], curve["origin"]]
+    told += [curve["group"]] if curve["group"] != "world" else []
+    told += [f"{curve['ranks']} ranks"] if curve["ranks"] else []
+    if sum(c["op"] == curve["op"] for c in shown) > 1:
+        told.append(curve["file"].rpartition("/")[2])
+    return ", ".join(part for part in told if part)
 
 
 def _axes(x: Any, y: Any, low: float, high: float, top: float) -> list[Markup]:
@@ -82,11 +92,9 @@ def _axes(x: Any, y: Any, low: float, high: float, top: float) -> list[Markup]:
     return parts
 
 
-def _curve(curve: Mapping[str, Any], number: int, x: Any, y: Any) -> list[Markup]:
+def _curve(curve: Mapping[str, Any], number: int, x: Any, y: Any, words: str) -> list[Markup]:
     points = [p for p in curve["points"] if p[0] > 0]
-    path = "M" + "L".join(f"{x(s):.1f} {y(v):.1f}" for s, v in points)
-    ranks = f", {curve['ranks']} ranks" if curve["ranks"] else ""
-    words = f"{curve['op']} ({curve['origin']}{ranks})"
+    path = "M" + "L".join(f"{x(s):.1f} {y(v):.1f}" for s, v, _ in points)
     line = f"series s{number}"
     level = _HEIGHT + 16 * number
     return [
@@ -100,7 +108,7 @@ def _curve(curve: Mapping[str, Any], number: int, x: Any, y: Any) -> list[Markup
                 r=4,
                 class_=f"dot s{number}",
             )
-            for s, v in points
+            for s, v, _ in points
         ],
         element(
             "line",

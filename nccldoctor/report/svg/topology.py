@@ -10,7 +10,7 @@ from nccldoctor.report.svg.canvas import clipped, element, picture, title
 
 _LAYERS = ("NVS", "GPU", "PCI", "CPU", "NIC", "NET", "GIN")
 _NVLINK = ("NV", "XGMI")
-_MOST_NODES = 48
+_MOST_NODES, _MOST_LABELS = 48, 14
 
 
 def topology(shape: Mapping[str, Any], facts: Mapping[str, Any]) -> Markup | None:
@@ -23,7 +23,7 @@ def topology(shape: Mapping[str, Any], facts: Mapping[str, Any]) -> Markup | Non
         return None
     places, width, height = _places(nodes) if shape["origin"] == "NCCL" else _circle(nodes)
     slow = _slow(links)
-    lines = [_link(link, places, index in slow) for index, link in enumerate(links)]
+    lines = [_link(link, places, index in slow, len(links)) for index, link in enumerate(links)]
     ranks = _ranks(shape)
     rings = [_ring(edge, ranks, places, links) for edge in facts["edges"]]
     boxes = [_node(node, places[node["id"]], ranks) for node in nodes]
@@ -80,7 +80,7 @@ def _speed(link: Mapping[str, Any]) -> float:
 
 
 def _link(
-    link: Mapping[str, Any], places: Mapping[str, tuple[float, float]], slow: bool
+    link: Mapping[str, Any], places: Mapping[str, tuple[float, float]], slow: bool, crowd: int
 ) -> Markup | None:
     if link["a"] not in places or link["b"] not in places or link["kind"] == "X":
         return None
@@ -94,14 +94,12 @@ def _link(
     nvlink = link["kind"].startswith(_NVLINK)
     kind = "slow" if slow else "nvlink" if nvlink else "pcie"
     line = element("line", title(words), x1=x1, y1=y1, x2=x2, y2=y2, class_=f"link {kind}")
-    if not slow:
+    if not slow and not (nvlink and rate and crowd <= _MOST_LABELS):
         return line
+    sign, kind = ("⚠", "num slowly") if slow else ("", "num")
+    middle = ((x1 + x2) / 2, (y1 + y2) / 2 + 4)
     return line + element(
-        "text",
-        f"⚠{rate or ' ' + link['kind']}",
-        x=(x1 + x2) / 2,
-        y=(y1 + y2) / 2,
-        class_="num slowly",
+        "text", (sign + rate).strip() or sign, x=middle[0], y=middle[1], class_=f"{kind} speed"
     )
 
 
