@@ -25,7 +25,9 @@ def main(probe_file: str, *tables: str) -> None:
         if row["datatype"] != "float32":
             continue
         mine, other = row["bus_gbytes_per_second"], theirs[key]
-        print(f"{key[0]:<16}{key[1]:>12}{mine:>10.2f}{other:>12.2f}{mine / other if other else 0:>8.3f}")
+        print(
+            f"{key[0]:<16}{key[1]:>12}{mine:>10.2f}{other:>12.2f}{mine / other if other else 0:>8.3f}"
+        )
 
 
 if __name__ == "__main__":

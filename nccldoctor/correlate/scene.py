@@ -10,6 +10,7 @@ from nccldoctor.model.events.nccl import (
     GraphFound,
     InitTimings,
 )
+from nccldoctor.model.events.recorded import shapes
 from nccldoctor.model.events.state import BandwidthRow, RecorderDump
 from nccldoctor.model.job import Job, Origin
 from nccldoctor.model.topology import HostTopology, Link
@@ -147,9 +148,9 @@ def _mix(job: Job) -> list[dict[str, Any]]:
     """How often which call was made: with sizes where a flight recorder tells, else per operation from the logs."""
     counts: dict[str, Counter[tuple[str, int | None, str | None]]] = {}
     for dump in job.events(RecorderDump):
-        for entry in dump.entries:
+        for entry, number in shapes(dump.entries):
             call = (entry.call.op, entry.call.count, entry.call.datatype)
-            counts.setdefault(f"group {entry.group}", Counter())[call] += 1
+            counts.setdefault(f"group {entry.group}", Counter())[call] += number
     if not counts:
         for lane in job.lanes:
             if lane.origin is Origin.CALLS:

@@ -6,6 +6,7 @@ import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from operator import itemgetter
 from typing import Any
 
@@ -31,7 +32,19 @@ _SHAPE = itemgetter(
     "output_dtypes",
     "timeout_ms",
     "is_p2p",
+    "frames",
 )
+_CHANGING = itemgetter(
+    "collective_seq_id",
+    "p2p_seq_id",
+    "state",
+    "retired",
+    "time_created_ns",
+    "time_discovered_completed_ns",
+)
+_NUMBER = itemgetter("record_id")
+_VERSION = repeat(2)
+"""Of marshal's format: the later ones write equal values differently."""
 _STATE_CODES: Mapping[tuple[str, bool], int] = {
     (name, retired): index + RETIRED * retired
     for index, name in enumerate(STATES)
@@ -73,7 +86,7 @@ def rank_of(path: str) -> int | None:
 def _load(data: bytes) -> tuple[Any, str]:
     if len(data) > LARGEST:
         raise ValueError(f"{len(data):,} bytes are more than a recorder writes")
-    if data.lstrip()[:1] in (b"{", b"["):
+    if data[:64].lstrip()[:1] in (b"{", b"["):
         return _load_json(data)
     loaded, cut = unpickle.loads(data)
     return loaded, "cut short: read as far as it goes" if cut else ""
@@ -135,22 +148,24 @@ class _Columns:
     sequence: "array[int]" = field(default_factory=lambda: array("q"))
     p2p_sequence: "array[int]" = field(default_factory=lambda: array("q"))
     state: bytearray = field(default_factory=bytearray)
-    created: "array[float]" = field(default_factory=lambda: array("d"))
-    completed: "array[float]" = field(default_factory=lambda: array("d"))
+    created: "array[int]" = field(default_factory=lambda: array("q"))
+    completed: "array[int]" = field(default_factory=lambda: array("q"))
     group_of_id: dict[str, tuple[str, str]] = field(default_factory=dict)
     skipped: int = 0
 
     def read(self, entries: Sequence[Any]) -> None:
-        if any(not isinstance(entry, dict) for entry in entries):
-            self.skipped = sum(not isinstance(entry, dict) for entry in entries)
-            entries = [entry for entry in entries if isinstance(entry, dict)]
-        if _by_age(entries):
-            entries = sorted(entries, key=lambda e: int(e["record_id"]))
-        for entry in entries:
-            try:
-                self._append(entry)
-            except _BAD:
-                self.skipped += 1
+        found = [entry for entry in entries if isinstance(entry, dict)]
+        self.skipped = len(entries) - len(found)
+        if _out_of_order(found):
+            found.sort(key=lambda e: int(e["record_id"]))
+        try:
+            self._append_all(found)
+        except _BAD:
+            for entry in found:
+                try:
+                    self._append(entry)
+                except _BAD:
+                    self.skipped += 1
 
     def log(self) -> RecorderLog:
         return RecorderLog(
@@ -163,30 +178,45 @@ class _Columns:
             self.completed,
         )
 
+    def _append_all(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """The same as one by one, where every entry has all fields of the present schema and none is odd."""
+        if not entries:
+            return
+        columns = list(zip(*map(_CHANGING, entries), strict=True))
+        sequence, p2p_sequence = array("q", columns[0]), array("q", columns[1])
+        state = bytes(map(_STATE_CODES.__getitem__, zip(columns[2], columns[3], strict=True)))
+        created = array("q", columns[4])
+        completed = array("q", (time or 0 for time in columns[5]))
+        shape = array("I")
+        known = self.index
+        for key, entry in zip(
+            map(marshal.dumps, map(_SHAPE, entries), _VERSION), entries, strict=False
+        ):
+            index = known.get(key)
+            shape.append(self._new_shape(key, entry) if index is None else index)
+        self.shape, self.sequence, self.p2p_sequence = shape, sequence, p2p_sequence
+        self.state, self.created, self.completed = bytearray(state), created, completed
+
     def _append(self, entry: Mapping[str, Any]) -> None:
-        try:
-            key = marshal.dumps((_SHAPE(entry), entry.get("frames")), 2)
-        except KeyError:
-            key = marshal.dumps((sorted(_fixed(entry).items()), entry.get("frames")), 2)
+        key = marshal.dumps((sorted(_fixed(entry).items()), entry.get("frames")), 2)
         index = self.index.get(key)
         if index is None:
             index = self._new_shape(key, entry)
         get = entry.get
         sequence = get("collective_seq_id")
-        if sequence is None:
-            sequence = get("seq_id", 0)
         values = (
-            int(sequence),
+            int(get("seq_id", 0) if sequence is None else sequence),
             int(get("p2p_seq_id") or 0),
             _STATE_CODES.get((get("state", "scheduled"), bool(get("retired", False))), 0),
-            (get("time_created_ns") or 1000 * int(get("time_created_us") or 0)) / 1e9,
-            (get("time_discovered_completed_ns") or 0) / 1e9,
+            int(get("time_created_ns") or 1000 * int(get("time_created_us") or 0)),
+            int(get("time_discovered_completed_ns") or 0),
         )
-        self.sequence.append(values[0])
-        self.p2p_sequence.append(values[1])
-        self.state.append(values[2])
-        self.created.append(values[3])
-        self.completed.append(values[4])
+        for column, value in zip(
+            (self.sequence, self.p2p_sequence, self.state, self.created, self.completed),
+            values,
+            strict=True,
+        ):
+            column.append(value)
         self.shape.append(index)
 
     def _new_shape(self, key: bytes, entry: Mapping[str, Any]) -> int:
@@ -198,13 +228,13 @@ class _Columns:
         return index
 
 
-def _by_age(entries: Sequence[Mapping[str, Any]]) -> bool:
-    """Are the entries numbered, and out of order, as a ring buffer may leave them?"""
+def _out_of_order(entries: Sequence[Mapping[str, Any]]) -> bool:
+    """Are the entries numbered, and not in order, as a ring buffer may leave them?"""
     try:
-        numbers = [int(e["record_id"]) for e in entries]
+        numbers = list(map(_NUMBER, entries))
+        return any(map(int.__gt__, numbers, numbers[1:]))
     except _BAD:
         return False
-    return any(map(int.__gt__, numbers, numbers[1:]))
 
 
 def _fixed(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Reads pickles of plain data from strangers: no global is ever looked up, and a cut file is read as far as it goes."""
 
+import gc
 import io
 import pickle
 import re
@@ -13,10 +14,11 @@ _MOST_MEMO = 1 << 21
 
 _POSSESSIVE = "+" if sys.version_info >= (3, 11) else ""
 _LONGS = "|".join(rf"\x8a\x{n:02x}.{{{n}}}" for n in range(10))
+_SHORT = rf"[\]}})(0tuesaN\x85-\x89]*{_POSSESSIVE}"
 _RUN = re.compile(
     (
-        rf"(?:[\]}})(0tuesaN\x85-\x89]+{_POSSESSIVE}|[Kqh].|M..|[Jj].{{4}}|r..[\x00-\x1f]\x00|"
-        rf"\x8a\x08.{{8}}|G.{{8}}|{_LONGS})*{_POSSESSIVE}"
+        rf"(?:{_SHORT}(?:[Kqh].|r..[\x00-\x1f]\x00|M..|j.{{4}}|\x8a\x08.{{8}}|J.{{4}}|G.{{8}}|{_LONGS}))"
+        rf"*{_POSSESSIVE}{_SHORT}"
     ).encode(),
     re.S,
 )
@@ -34,7 +36,7 @@ def loads(data: bytes) -> tuple[Any, bool]:
     """
     try:
         if _is_plain(data):
-            return _Unpickler(io.BytesIO(data)).load(), False
+            return _load(data), False
     except Refused:
         raise
     except Exception:  # a torn pickle raises whatever its torn part looks like
@@ -57,6 +59,17 @@ def _is_plain(data: bytes) -> bool:
             return data[position : position + 1] == b"."
         position += 5 + int.from_bytes(data[position + 1 : position + 5], "little")
     return False
+
+
+def _load(data: bytes) -> Any:
+    """Without the collector's passes over hundred thousands of young lists, none of which can be garbage."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _Unpickler(io.BufferedReader(io.BytesIO(data), max(len(data), 1))).load()
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class _Unpickler(pickle.Unpickler):

@@ -1,6 +1,7 @@
 """A flight recorder's entries in columns: a thousand ranks with two thousand entries each fit into memory."""
 
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import overload
@@ -18,7 +19,7 @@ class RecorderLog(Sequence[RecorderEntry]):
 
     `shapes` are the distinct entries without what changes from call to call; `shape` indexes them.
     `sequence` and `p2p_sequence` as recorded; `state` is an index into STATES, plus RETIRED.
-    `created` and `completed` are seconds since 1970, 0.0 where not told.
+    `created_ns` and `completed_ns` are nanoseconds since 1970, 0 where not told.
     """
 
     shapes: tuple[RecorderEntry, ...] = ()
@@ -26,8 +27,8 @@ class RecorderLog(Sequence[RecorderEntry]):
     sequence: "array[int]" = field(default_factory=lambda: array("q"))
     p2p_sequence: "array[int]" = field(default_factory=lambda: array("q"))
     state: bytes = b""
-    created: "array[float]" = field(default_factory=lambda: array("d"))
-    completed: "array[float]" = field(default_factory=lambda: array("d"))
+    created_ns: "array[int]" = field(default_factory=lambda: array("q"))
+    completed_ns: "array[int]" = field(default_factory=lambda: array("q"))
 
     def __len__(self) -> int:
         return len(self.shape)
@@ -46,6 +47,14 @@ class RecorderLog(Sequence[RecorderEntry]):
             p2p_sequence=self.p2p_sequence[index],
             state=STATES[state & 3],
             retired=bool(state & RETIRED),
-            created=self.created[index] or None,
-            completed=self.completed[index] or None,
+            created=self.created_ns[index] / 1e9 or None,
+            completed=self.completed_ns[index] / 1e9 or None,
         )
+
+
+def shapes(entries: Sequence[RecorderEntry]) -> list[tuple[RecorderEntry, int]]:
+    """The distinct entries, without what changes from call to call, and how often each occurs."""
+    if not isinstance(entries, RecorderLog):
+        return [(entry, 1) for entry in entries]
+    counts = Counter(entries.shape)
+    return [(shape, counts[index]) for index, shape in enumerate(entries.shapes)]

@@ -1,0 +1,101 @@
+"""Writes flight-recorder dumps of an invented job, shaped as PyTorch 2.11 writes them: pickle protocol 2, format 2.10.
+
+`python benchmarks/recorder_dumps.py FOLDER --ranks 1024 --entries 2000`: one rank stays away from the last collective.
+"""
+
+import argparse
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+STEP = (
+    ("_all_gather_base", [[1 << 16]], [[1 << 24]], "BFloat16", 120),
+    ("all_reduce", [[4096, 1024]], [[4096, 1024]], "BFloat16", 131),
+    ("_reduce_scatter_base", [[1 << 24]], [[1 << 16]], "Float", 140),
+    ("all_reduce", [[1]], [[1]], "Float", 155),
+)
+START_NS = 1_796_018_063_000_000_000
+
+
+def dump(rank: int, ranks: int, entries: int, culprit: int | None) -> dict[str, Any]:
+    """The dump of one rank; the culprit never issues the last collective."""
+    number = entries - (rank == culprit)
+    done = number if rank == culprit else number - 1
+    return {
+        "version": "2.10",
+        "comm_lib_version": "2.28.9",
+        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(ranks)))}},
+        "pg_status": {
+            "0": {
+                "last_enqueued_collective": number,
+                "last_started_collective": -1,
+                "last_completed_collective": done,
+            }
+        },
+        "entries": list(_entries(rank, number, done)),
+    }
+
+
+def _entries(rank: int, number: int, done: int) -> Iterator[dict[str, Any]]:
+    for n in range(number):
+        name, inputs, outputs, dtype, line = STEP[n % len(STEP)]
+        created = START_NS + n * 2_000_000 + rank * 1000
+        ended = n < done
+        yield {
+            "frames": [
+                {"name": name, "filename": "/usr/lib/python3/site-packages/torch/distributed/distributed_c10d.py", "line": 3068},
+                {"name": "wrapper", "filename": "/usr/lib/python3/site-packages/torch/distributed/c10d_logger.py", "line": 83},
+                {"name": "step", "filename": "/home/user/train.py", "line": line},
+                {"name": "<module>", "filename": "/home/user/train.py", "line": 210},
+            ],
+            "record_id": n,
+            "pg_id": 0,
+            "process_group": ("0", "default_pg"),
+            "thread_name": "python3",
+            "thread_id": "139707423560000",
+            "collective_seq_id": n + 1,
+            "p2p_seq_id": 0,
+            "op_id": n + 1,
+            "profiling_name": f"nccl:{name}",
+            "time_created_ns": created,
+            "input_sizes": [list(size) for size in inputs],
+            "input_dtypes": [dtype],
+            "output_sizes": [list(size) for size in outputs],
+            "output_dtypes": [dtype],
+            "state": "completed" if ended else "scheduled",
+            "time_discovered_started_ns": None,
+            "time_discovered_completed_ns": created + 900_000 if ended else None,
+            "retired": ended,
+            "timeout_ms": 600_000,
+            "is_p2p": False,
+        }  # fmt: skip
+
+
+def write(folder: Path, ranks: int, entries: int, culprit: int | None) -> int:
+    """Writes one file a rank; returns the bytes written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    size = 0
+    for rank in range(ranks):
+        data = pickle.dumps(dump(rank, ranks, entries, culprit), protocol=2)
+        (folder / f"nccl_trace_rank_{rank}").write_bytes(data)
+        size += len(data)
+    return size
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--ranks", type=int, default=256)
+    parser.add_argument("--entries", type=int, default=2000)
+    parser.add_argument("--culprit", type=int)
+    given = parser.parse_args()
+    culprit = given.ranks * 3 // 4 if given.culprit is None else given.culprit
+    size = write(given.folder, given.ranks, given.entries, culprit)
+    print(
+        f"{given.ranks} dumps, {size / 1e6:.0f} MB; rank {culprit} stays away from #{given.entries}"
+    )
+
+
+if __name__ == "__main__":
+    main()
