@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from nccldoctor.collect import bundle, hostfacts, observe, ras, stacks
+from nccldoctor.collect import bundle, hostfacts, observe, procfs, ras, stacks
 from nccldoctor.collect.intake import Intake, RankState
 
 _RAS_APART = 4.0
@@ -68,7 +68,7 @@ def recorder_dumps(
 ) -> dict[str, str]:
     """Asks every rank for its flight recorder, over its own thread and over PyTorch's pipe; {rank: what came}."""
     intake.answers.clear()
-    asked = set(intake.ask_all({"do": "dump"}))
+    asked = set(intake.ask_all({"do": "dump"})) - {s.pid for s in ranks if _stopped(s.pid)}
     _poke_pipes(folder)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and not asked <= set(intake.answers):
@@ -84,6 +84,12 @@ def recorder_dumps(
         else:
             found[str(state.rank)] = "no answer: stopped, or stuck outside Python"
     return found
+
+
+def _stopped(pid: int) -> bool:
+    """A process under SIGSTOP or in uninterruptible sleep cannot answer."""
+    reading = procfs.read(pid)
+    return reading is None or reading.state in "TtDZX"
 
 
 def _poke_pipes(folder: Path) -> None:

@@ -97,6 +97,7 @@ class Session:
         self.intake.close_record()
         if self.process is not None:
             procfs.send(signal.SIGTERM, [self.process.pid])
+            procfs.send(signal.SIGCONT, procfs.descendants(self.process.pid))
         self._kill_at = time.monotonic() + self.grace_seconds
 
     def _start(self) -> "subprocess.Popen[bytes]":

@@ -30,6 +30,7 @@ _TOLD_BY: Mapping[type[Event], tuple[Evidence, ...]] = {
     state.GpuState: (Evidence.HOST_STATE,),
     state.LinkMatrix: (Evidence.HOST_STATE,),
     state.Xid: (Evidence.KERNEL,),
+    state.HangObserved: (Evidence.WATCHDOG,),
     state.OomKilled: (Evidence.KERNEL,),
     state.ProcessEnvironment: (Evidence.ENVIRONMENT,),
     machine.VariableShown: (Evidence.ENVIRONMENT,),

@@ -8,11 +8,13 @@ when the communicator worked, and little when nothing else shows that it stands 
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import PurePath
 
 from nccldoctor.diagnose import places
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import ranges
-from nccldoctor.model.events.torch import StoreTimeout, WatchdogTimeout
+from nccldoctor.model.events.state import HangObserved
+from nccldoctor.model.events.torch import Stack, StoreTimeout, WatchdogTimeout
 from nccldoctor.model.events.trouble import ErrorReturned, PeerClosed, Warned
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Communicator, Evidence, Job
@@ -21,7 +23,7 @@ from nccldoctor.model.source import Line
 code = "INIT01"
 name = "ranks-missing-at-init"
 severity = Severity.ERROR
-needs = (Evidence.INFO_LOG,)
+needs = (Evidence.INFO_LOG, Evidence.WATCHDOG)
 explains = ("HANG04", "NET10", "LOG01", "INIT07")
 remedy = (
     "look at the named rank's own output: did its process start, and does it reach init_process_group?",
@@ -45,6 +47,34 @@ def check(job: Job) -> Iterable[Found]:
         if not missing and len(set(stages)) > 1 and _timed_out(job):
             yield _lagging(job, comm)
             return
+    yield from _watched(job)
+
+
+def _watched(job: Job) -> Iterable[Found]:
+    """What `nccldoctor run` saw from outside, where no log tells: some ranks wait in the set-up, others never came."""
+    for hang in job.events(HangObserved):
+        if hang.state != "init" or not hang.behind:
+            continue
+        stands = [s for s in job.events(Stack) if s.speaker.rank in hang.behind]
+        where = ""
+        if len(hang.behind) == 1 and stands:
+            frame = next((f for f in stands[0].frames if "/site-packages/" not in f.file), None)
+            where = (
+                f"; it stands at {PurePath(frame.file).name}:{frame.line} in {frame.function}"
+                if frame
+                else ""
+            )
+        yield Found(
+            title=(
+                f"Rank{'s' * (len(hang.behind) > 1)} {ranges(hang.behind)} never came to the set-up of the "
+                f"process groups, in which the others have waited for {hang.quiet_seconds:.0f} s{where}"
+            ),
+            evidence=(hang.line, *(s.line for s in stands[:3])),
+            confidence=Confidence.HIGH if stands else Confidence.MEDIUM,
+            ranks=hang.behind,
+            hosts=job.hosts_of_ranks(hang.behind),
+        )
+        return
 
 
 def _signs(job: Job) -> list[Line]:
