@@ -11,9 +11,9 @@ from nccldoctor.report.svg.canvas import clipped, element, picture, title
 _WIDTH = 960
 _MARKS = {
     "ok": "",
-    "bad": "M4 4L{e} {e}M{e} 4L4 {e}",
-    "hit": "M4 {m}H{e}",
-    "warn": "M{m} 4V{m}M{m} {e}v-1",
+    "bad": "M{a} {t}L{b} {e}M{b} {t}L{a} {e}",
+    "hit": "M{a} {m}H{b}",
+    "warn": "M{x} {t}V{m}M{x} {e}v-2",
     "silent": "",
 }
 
@@ -52,12 +52,16 @@ def _boxes(facts: Mapping[str, Any]) -> list[tuple[str, list[Mapping[str, Any]]]
 
 
 def _symbols(cell: int) -> Markup:
-    edge, middle = cell - 6, (cell - 2) / 2
+    """One shape a state; in large cells the mark leaves room for the rank's number below."""
+    size = 14 if cell >= 34 else cell - 10
+    left, top = (cell - 2 - size) / 2, 4
+    middle = {"x": (cell - 2) / 2, "m": top + size / 2}
+    place = {"a": left, "b": left + size, "t": top, "e": top + size, **middle}
     shapes = [
         element(
             "g",
             element("rect", width=cell - 2, height=cell - 2, rx=3, class_="cell")
-            + element("path", d=mark.format(e=edge, m=middle), class_="mark" if mark else None),
+            + element("path", d=mark.format(**place), class_="mark" if mark else None),
             id=f"cell-{state}",
             class_=f"is-{state}",
         )
