@@ -198,6 +198,11 @@ def main() -> None:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
         torch.cuda.set_device(device)
         backend = "nccl"
+        if torch.cuda.device_count() < world:
+            # NCCL refuses two ranks of one host on one GPU: each rank is a host of its own, over loopback.
+            os.environ.update(
+                NCCL_HOSTID=f"host-{rank}", NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1"
+            )
     else:
         device, backend = torch.device("cpu"), "gloo"
     if chosen.mode == "late_init" and odd:
