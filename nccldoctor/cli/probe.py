@@ -85,6 +85,7 @@ def command(
         step_seconds=min(step_timeout, 15.0) if quick else step_timeout,
         init_seconds=60.0 if quick else 180.0,
         seconds=8.0 if quick else 600.0,
+        total_seconds=15.0 if quick else None,
         debug=not no_nccl_log,
         plant=plant,
     )
@@ -97,6 +98,8 @@ def command(
     else:
         body = probing.run(session)
     if not session.is_first:
+        if body["probe"]["failures"]:
+            _write(folder / f"probe-rank{session.places[0].rank}.json", body)
         sys.exit(1 if body["probe"]["failures"] else 0)
     _write(folder / "probe.json", body)
     report = _report(folder)

@@ -27,6 +27,7 @@ _TOLD_BY: Mapping[type[Event], tuple[Evidence, ...]] = {
     state.RasSnapshot: (Evidence.RAS,),
     state.BandwidthRow: (Evidence.BANDWIDTH,),
     state.ProbeFailure: (Evidence.BANDWIDTH,),
+    state.ProbeLever: (Evidence.BANDWIDTH,),
     state.GpuState: (Evidence.HOST_STATE,),
     state.LinkMatrix: (Evidence.HOST_STATE,),
     state.Xid: (Evidence.KERNEL,),

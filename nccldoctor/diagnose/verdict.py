@@ -45,11 +45,12 @@ def _silent(jobs: Sequence[Job]) -> Verdict:
         )
     hosts = len({host.name for job in jobs for host in job.hosts})
     where = f" on {hosts} host{'s' * (hosts != 1)}" if hosts else ""
-    ranks = f"{processes} rank{'s' * (processes != 1)}{where}" if processes else "what was measured"
+    ranks = f"{processes} rank{'s' * (processes != 1)}{where}"
     ended = [event for job in jobs for event in job.events(ProcessEnded)]
     enough = (Evidence.INFO_LOG, Evidence.RECORDER, Evidence.RAS, Evidence.BANDWIDTH)
     if ended or any(job.has(*enough) for job in jobs):
-        return Verdict(status=Status.HEALTHY, headline=f"No fault found in the evidence of {ranks}")
+        where = f"the evidence of {ranks}" if processes else "what was measured"
+        return Verdict(status=Status.HEALTHY, headline=f"No fault found in {where}")
     return Verdict(
         status=Status.UNKNOWN,
         headline=f"No fault found, but the evidence of {ranks} is too thin to call it healthy",

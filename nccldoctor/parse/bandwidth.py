@@ -7,7 +7,13 @@ from typing import Any
 
 from nccldoctor.model.digest import Coverage, Digest
 from nccldoctor.model.event import Event
-from nccldoctor.model.events.state import BandwidthRow, GpuState, ProbeFailure, ProbeRank
+from nccldoctor.model.events.state import (
+    BandwidthRow,
+    GpuState,
+    ProbeFailure,
+    ProbeLever,
+    ProbeRank,
+)
 from nccldoctor.model.source import NOBODY, Line, Source, Speaker
 
 OPS = {
@@ -136,11 +142,26 @@ def probe(source: Source, body: Mapping[str, Any], section: Any) -> Iterable[Eve
         for row in lever.get("rows", ()):
             named = {**row, "group": "lever", "variant": str(lever["name"])}
             yield _row(source, named, host_of)
-        if lever.get("state") in ("stuck", "failed"):
-            step = f"lever {lever['name']}"
-            yield _failure(source, {**lever, "step": step, "kind": lever["state"], "ranks": []})
+        yield _lever(source, lever)
     for failure in section.get("failures", ()):
         yield _failure(source, failure)
+
+
+def _lever(source: Source, lever: Mapping[str, Any]) -> ProbeLever:
+    name, state = str(lever["name"])[:200], str(lever["state"])[:40]
+    best = max((float(row["bus_gbytes_per_second"]) for row in lever.get("rows", ())), default=0.0)
+    variables = {str(k): str(v)[:200] for k, v in sorted(lever.get("environment", {}).items())}
+    given = " ".join(f"{k}={v}" for k, v in variables.items())
+    text = f"{name} {given}: {state} {lever.get('text', '')}".rstrip()
+    return ProbeLever(
+        line=_line(source, f"{text}, {best:.1f} GB/s" if best else text),
+        speaker=NOBODY,
+        name=name,
+        state=state,
+        variables=variables,
+        layer=str(lever.get("layer", ""))[:200],
+        bus_gbytes_per_second=best,
+    )
 
 
 def _alone(section: Mapping[str, Any]) -> dict[int, bool]:

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,7 @@ class Wish:
     step_seconds: float = 60.0
     init_seconds: float = 120.0
     seconds: float = 600.0
+    total_seconds: float | None = None
     debug: bool = True
     plant: str = ""
 
@@ -108,7 +110,7 @@ def run(session: Session) -> dict[str, Any]:
         "skipped": outcome.skipped,
     }
     wrong = any(row["wrong"] for row in outcome.rows)
-    if (failures or wrong) and len(session.places) > 1:
+    if failures or wrong:
         session.say("something failed: each device alone, then in pairs")
         rows, more = isolate(session)
         session.found["rows"] = [*outcome.rows, *rows]
@@ -152,6 +154,7 @@ def start(
         store=str(rendezvous) if alone else "",
         largest_bytes=wish.largest_bytes,
         seconds=wish.seconds,
+        until=time.time() + wish.total_seconds if wish.total_seconds else 0.0,
         plant=_plant_for(wish.plant, chosen) if places is not None else wish.plant,
         diagnostics=steps in ("quick", "full"),
     )

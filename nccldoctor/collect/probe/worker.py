@@ -19,6 +19,7 @@ from nccldoctor.collect.probe import measure, ops, plan
 
 INIT_SECONDS = 300
 EXCHANGE_SECONDS = 600
+LEAST_SECONDS = 3.0
 
 
 class Records:
@@ -119,8 +120,7 @@ def _run(
     largest = min(settings.largest_bytes, max(plan.KIB, free // 8))
     start = time.monotonic()
     for number, step in enumerate(plan.steps(settings, known, largest)):
-        left = time.monotonic() - start < settings.seconds
-        if not exchange.decide(f"go/{number}", left):
+        if not exchange.decide(f"go/{number}", _time_left(settings, start)):
             records.write("skipped", step=step.name, because="time is up")
             continue
         members = known.of(step.group, rank)
@@ -135,6 +135,13 @@ def _run(
         _pairs(torch, settings, records, exchange, bench, hosts, largest, start)
 
 
+def _time_left(settings: plan.Settings, start: float) -> bool:
+    """May another step begin? However late the first one came, some seconds are given to it and its like."""
+    spent = time.monotonic() - start
+    late = settings.until and time.time() > settings.until and spent > LEAST_SECONDS
+    return spent < settings.seconds and not late
+
+
 def _pairs(
     torch: Any,
     settings: plan.Settings,
@@ -147,7 +154,7 @@ def _pairs(
 ) -> None:
     size = min(largest, 64 * plan.MIB if settings.device == "cuda" else 256 * plan.KIB)
     for number, pairs in enumerate(plan.rounds(hosts)):
-        if not exchange.decide(f"pairs/{number}", time.monotonic() - start < settings.seconds):
+        if not exchange.decide(f"pairs/{number}", _time_left(settings, start)):
             records.write("skipped", step=f"pairs {number}", because="time is up")
             return
         mine = next((pair for pair in pairs if exchange.rank in pair), None)

@@ -175,6 +175,20 @@ class ProbeFailure(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeLever(Event):
+    """One NCCL setting tried by `probe --levers`: `state` is ok, wrong, stuck, failed or `already so`.
+
+    `variables` is what was set, nothing for the plain run; `layer` what is at fault when only the plain run fails.
+    """
+
+    name: str
+    state: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    layer: str = ""
+    bus_gbytes_per_second: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRank(Event):
     """Where one rank of the probe ran; `passed` tells whether its single-device test did (None: not made)."""
 

@@ -3,13 +3,15 @@
 After a failure nccldoctor probe tries each GPU alone, then every pair of those that pass. Who fails alone is broken by
 itself; a pair that fails although each passes alone has a broken link, or P2P between them does not work. Where alone
 and in pairs all pass, only the whole is too much: look at the network, at memory, or at the step itself.
+With --levers the same collective runs once as it is and once under each of NCCL's settings: what fails plainly and
+passes with one layer switched off is broken in that layer. A lever that fails while the plain run passes is no fault.
 """
 
 from collections.abc import Iterable, Sequence
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import lines, some, who_ranks
-from nccldoctor.model.events.state import ProbeFailure, ProbeRank
+from nccldoctor.model.events.state import ProbeFailure, ProbeLever, ProbeRank
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 
@@ -25,9 +27,36 @@ remedy = (
 )
 
 
+_BAD = ("stuck", "failed", "wrong")
+
+
 def check(job: Job) -> Iterable[Found]:
-    """One finding: the smallest party that fails."""
-    failures = [f for f in job.events(ProbeFailure) if not f.step.startswith("lever ")]
+    """The smallest party that fails, and the layer without which nothing fails."""
+    yield from _by_party(job, job.events(ProbeFailure))
+    yield from _by_lever(job.events(ProbeLever))
+
+
+def _by_lever(levers: Sequence[ProbeLever]) -> Iterable[Found]:
+    plain = next((lever for lever in levers if not lever.variables), None)
+    if plain is None or plain.state not in _BAD:
+        return
+    passed = [lever for lever in levers if lever.state == "ok" and lever.layer]
+    if passed:
+        names = some([lever.name for lever in passed])
+        layers = some(list(dict.fromkeys(lever.layer for lever in passed)))
+        ending = f"passes with {names}: the fault is in {layers}"
+    else:
+        ending = "and under every setting tried: the fault lies below all of NCCL's layers"
+    fallback = [" ".join(f"{k}={v}" for k, v in lever.variables.items()) for lever in passed]
+    yield Found(
+        title=f"The probe is {plain.state} as it is, {ending}",
+        evidence=lines([plain, *passed]),
+        confidence=Confidence.HIGH if passed else Confidence.MEDIUM,
+        remedy=(*(f"export {text}  # until it is mended" for text in fallback[:1]), *remedy[1:]),
+    )
+
+
+def _by_party(job: Job, failures: Sequence[ProbeFailure]) -> Iterable[Found]:
     if not failures:
         return
     alone = [f for f in failures if f.step.startswith("single ")]
@@ -91,4 +120,10 @@ fires_on = {
     "together": _RANKS
     + """{"step": "all_reduce float32 1 KiB", "kind": "stuck", "ranks": [0, 1], "missing": [], "text": "no progress"}]}}""",
 }
-silent_on = {"nothing failed": _RANKS + "]}}"}
+_LEVERS = """{"nccldoctor": "snapshot", "schema": 1, "host": "n1", "probe": {"ranks": [], "rows": [], "failures": [], "levers": [
+ {"name": "as it is", "environment": {}, "layer": "", "state": "STATE", "rows": []},
+ {"name": "P2P off", "environment": {"NCCL_P2P_DISABLE": "1"}, "layer": "GPU peer-to-peer", "state": "ok", "rows": []},
+ {"name": "LL128 only", "environment": {"NCCL_PROTO": "LL128"}, "layer": "the Simple and LL protocols", "state": "failed", "rows": []}]}}
+"""
+fires_on["lever"] = _LEVERS.replace("STATE", "stuck")
+silent_on = {"nothing failed": _RANKS + "]}}", "lever fails": _LEVERS.replace("STATE", "ok")}
