@@ -357,6 +357,7 @@ KNOWN_BUGS = (
         "look at completion in flight-recorder dumps and at stacks instead: nccldoctor run …",
         f"{_NCCL}/issues/1730",
         since="2.24.3",
+        specific=False,
     ),
     KnownBug(
         "rccl-gdr-linux-6.8",
