@@ -34,6 +34,7 @@ _TOLD_BY: Mapping[type[Event], tuple[Evidence, ...]] = {
     state.HangObserved: (Evidence.WATCHDOG,),
     state.OomKilled: (Evidence.KERNEL,),
     state.ProcessEnvironment: (Evidence.ENVIRONMENT,),
+    machine.ConnectTimed: (Evidence.INFO_LOG,),
     machine.VariableShown: (Evidence.ENVIRONMENT,),
     machine.GpuLost: (Evidence.KERNEL,),
     machine.EccCounted: (Evidence.HOST_STATE,),

@@ -60,3 +60,10 @@ class LinesLost(Event):
 
     collector: str
     count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectTimed(Event):
+    """`timings: rank 0 nranks 64 P2P connect done in 2.41`: seconds that connecting took at a first send or receive."""
+
+    seconds: float

@@ -155,7 +155,6 @@ NETWORK = [
 SETUP = [
     *_starts(
         "bootstrapSplit: comm ",
-        "timings: rank ",
         "MSCCL++: ",
         "Threads per block : ",
         "Latency/AlgBw |",

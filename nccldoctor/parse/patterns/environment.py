@@ -63,7 +63,7 @@ TEXT = (
         Pattern(
             machine.LinesLost,
             "uppressed ",
-            r"(?:systemd-journald?|rsyslogd?).{0,80}?[sS]uppressed (?P<count>\d+) messages",
+            r"(?:^|: )[sS]uppressed (?P<count>\d+) messages from ",
             {
                 "journald": "systemd-journald[512]: Suppressed 4312 messages from slurmd.service",
             },

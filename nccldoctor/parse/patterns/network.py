@@ -1,6 +1,6 @@
 """Interfaces, connections, InfiniBand and RoCE: what NCCL and Gloo complain of."""
 
-from nccldoctor.model.events import fabric, trouble
+from nccldoctor.model.events import fabric, machine, trouble
 from nccldoctor.parse.pattern import Pattern, noise
 
 _GIDS = r"(?: localGid (?P<local_gid>\S+) remoteGids ?(?P<remote_gid>\S+))?"
@@ -187,6 +187,12 @@ NCCL = [
         "Cannot initialize CollNet",
         r"^Cannot initialize CollNet",
         {"2.6+": "Cannot initialize CollNet, using point-to-point network instead"},
+    ),
+    Pattern(
+        machine.ConnectTimed,
+        "P2P connect done in ",
+        r"^timings: rank \d+ nranks \d+ P2P connect done in (?P<seconds>[\d.]+)",
+        {"2.22+": "timings: rank 0 nranks 64 P2P connect done in 2.41"},
     ),
     noise("HINT", all="NET/IB: HINT: check NCCL_IB_GID_INDEX"),
 ]

@@ -1,0 +1,50 @@
+"""A log is empty, or lines in it are torn.
+
+Processes that are killed leave half a line; several writers on one stream cut each other's lines; a full disk ends
+all logs at once. What is lost is not judged.
+"""
+
+from collections.abc import Iterable
+
+from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.words import some
+from nccldoctor.model.finding import Severity
+from nccldoctor.model.job import Evidence, Job
+from nccldoctor.model.source import Kind, Line, Source
+
+code = "LOG02"
+name = "log-truncated"
+severity = Severity.NOTE
+needs: tuple[Evidence, ...] = ()
+explains = ()
+remedy = (
+    "df -h  # is the disk full where the logs are written?",
+    "export NCCL_DEBUG_FILE=/tmp/nccl_debug_%h_%p.log  # one writer a file, so that lines stay whole",
+)
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding for empty files, one for torn lines."""
+    empty = [s for s in job.sources if s.kind is Kind.EMPTY or s.size_bytes == 0]
+    if empty:
+        yield _found(f"{len(empty)} empty file{'s' * (len(empty) != 1)}", empty)
+    torn = [s for s in job.sources if "torn line" in s.note]
+    if torn:
+        yield _found("Torn lines in", torn)
+
+
+def _found(what: str, sources: list[Source]) -> Found:
+    names = some([s.path.rpartition("/")[2] for s in sources])
+    joined = f"{what} {names}" if what.endswith("in") else f"{what}: {names}"
+    return Found(
+        title=joined,
+        evidence=tuple(Line(s.path, 0, s.note or "empty file") for s in sources[:4]),
+    )
+
+
+_CALL = "gpu-1:71:71 [0] NCCL INFO AllReduce: opCount {n} sendbuff 0x7f10 recvbuff 0x7f20 count 1024 datatype 7 op 0 root 0 comm 0x55d5 [nranks=2] stream 0x3\n"
+fires_on = {
+    "an empty file": "",
+    "a killed writer": _CALL.format(n=0) + _CALL.format(n=1) + _CALL.format(n=2)[:95] + "\n",
+}
+silent_on = {"whole": _CALL.format(n=0) + _CALL.format(n=1)}

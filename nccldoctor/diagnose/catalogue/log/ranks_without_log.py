@@ -1,0 +1,60 @@
+"""The job has more ranks than there are logs.
+
+What is missing cannot be judged: a hang of a rank without a log shows only through the others. When the missing logs are
+known to be missing (one host of many), say so with --partial. NCCL_DEBUG_FILE writes on each host: the files
+must be collected from all of them.
+"""
+
+from collections.abc import Iterable
+
+from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.words import ranges
+from nccldoctor.model.finding import Confidence, Severity
+from nccldoctor.model.job import Communicator, Evidence, Job
+from nccldoctor.model.source import Line
+
+code = "LOG01"
+name = "ranks-without-log"
+severity = Severity.WARNING
+needs = (Evidence.INFO_LOG,)
+explains = ()
+remedy = (
+    "export NCCL_DEBUG_FILE=/shared/nccl_debug_%h_%p.log  # a folder that all hosts share; else collect from each host",
+    "nccldoctor parse --partial PATH…  # when only these logs are to be looked at",
+    "nccldoctor run …  # collects all ranks' logs into one folder",
+)
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding, on the largest communicator with ranks that nothing was heard of."""
+    if job.partial:
+        return
+    for comm in sorted(job.communicators, key=lambda c: -c.size):
+        missing = [m.rank for m in comm.members if m.process is None and m.stage is None]
+        line = _proof(comm)
+        if not missing or line is None:
+            continue
+        ranks = [r for m in missing if (r := job.global_rank(comm.id, m)) is not None]
+        known = len(ranks) == len(missing)
+        whose = "" if known else f" of {comm.name}"
+        yield Found(
+            title=f"No log of rank{'s' * (len(missing) != 1)} {ranges(ranks if known else missing)}{whose}: "
+            f"{comm.size - len(missing)} of {comm.size} ranks were heard of",
+            evidence=(line,),
+            ranks=tuple(ranks) if known else tuple(missing),
+            confidence=Confidence.HIGH,
+        )
+        return
+
+
+def _proof(comm: Communicator) -> Line | None:
+    return next((m.start for m in comm.members if m.start is not None), None)
+
+
+_H = "gpu-1:7{r}:7{r} [{r}] NCCL INFO ncclCommInitRank comm 0x5{r} rank {r} nranks {n} cudaDev {r} nvmlDev {r} busId 6{r} commId 0xaa - Init {w}\n"
+_BOTH = "".join(_H.format(r=r, n="{n}", w=w) for w in ("START", "COMPLETE") for r in (0, 1))
+fires_on = {
+    "2.21-2.28": _BOTH.format(n=8),
+    "2.18": _BOTH.format(n=4).replace("ncclCommInitRank comm", "comm"),
+}
+silent_on = {"all there": _BOTH.format(n=2)}
