@@ -22,15 +22,6 @@ remedy = (
     "torch.cat([p.grad.flatten() for p in params])  # one all_reduce for many small tensors",
     "dist._coalescing_manager(…)  # or one group call for many small collectives",
 )
-SMALL_BYTES = {
-    "float64": 8,
-    "int64": 8,
-    "uint64": 8,
-    "float16": 2,
-    "bfloat16": 2,
-    "int8": 1,
-    "uint8": 1,
-}
 SMALL_BYTES = 32 << 10
 LEAST_CALLS = 200
 MOST_SHARE = 0.8
