@@ -100,9 +100,10 @@ def command(
     if not session.is_first:
         if body["probe"]["failures"]:
             _write(folder / f"probe-rank{session.places[0].rank}.json", body)
-        sys.exit(1 if body["probe"]["failures"] else 0)
+        return  # the exit code is rank 0's: a launcher would end it while it writes the report
     _write(folder / "probe.json", body)
-    report = _report(folder)
+    others = probing.wait_for_others(session) if body["probe"].get("failures") else []
+    report = _report(folder, others)
     click.echo(_levers_table(body["probe"]["levers"]) if levers else _table(body, report))
     _conclude(report, folder, body)
 
@@ -119,14 +120,16 @@ def _beside(where: str, ping: bool, seconds: float) -> None:
 def _write(path: Path, body: dict[str, Any]) -> None:
     import json
 
-    path.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
 
 
-def _report(folder: Path) -> "Report":
+def _report(folder: Path, others: list[Path]) -> "Report":
     """The same pipeline as `nccldoctor parse`, over what the probe left behind."""
     from nccldoctor.doctor import examine, write_reports
 
-    evidence = [folder / "probe.json", *sorted(folder.glob("nccl_debug_*.log"))]
+    evidence = [folder / "probe.json", *others, *sorted(folder.glob("nccl_debug_*.log"))]
     evidence += sorted((folder / "ranks").glob("probe-rank*.out"))
     report = examine([str(path) for path in evidence], partial=True)
     write_reports(report, html=folder / "report.html", json=folder / "report.json")

@@ -40,7 +40,7 @@ def host_state() -> dict[str, Any] | None:
             return None
         gpus = [_gpu(nvml, handle, index) for index, handle in enumerate(handles)]
         return {
-            "host": socket.gethostname(),
+            "host": socket.gethostname().partition(".")[0],
             "driver": _ask(nvml, "nvmlSystemGetDriverVersion"),
             "gpus": gpus,
             "matrix": _matrix(nvml, handles, gpus),
@@ -93,8 +93,8 @@ def _gpu(nvml: Any, handle: Any, index: int) -> dict[str, Any]:
         "uuid": _text(ask("nvmlDeviceGetUUID")),
         "bus_id": bus_id,
         "mig_uuids": _mig_uuids(nvml, handle),
-        "nvlinks_active": sum(link["active"] for link in links) if links else None,
-        "nvlinks_total": len(links) or None,
+        "nvlinks_active": sum(link["active"] for link in links),
+        "nvlinks_total": len(links),
         "nvlink_gbytes_per_second": _link_speed(nvml, handle, links),
         "nvlink_version": next((link["version"] for link in links if link["version"]), None),
         "nvswitch": any(link["remote"] == _SWITCH for link in links),

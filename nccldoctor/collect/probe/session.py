@@ -119,13 +119,23 @@ def run(session: Session) -> dict[str, Any]:
     return snapshot(session, busy or session.state)
 
 
+def wait_for_others(session: Session) -> list[Path]:
+    """The files of ranks under other supervisors, where the run folder is shared; waits for one step's deadline."""
+    last = time.monotonic() + session.wish.step_seconds + 5
+    while True:
+        files = sorted(session.wish.folder.glob("probe-rank*.json"))
+        if len(files) >= session.world - len(session.places) or time.monotonic() > last:
+            return files
+        time.sleep(0.2)
+
+
 def snapshot(session: Session, state: Mapping[str, Any] | None) -> dict[str, Any]:
     """The file that `nccldoctor parse` reads: what was measured, and the GPUs as they were meanwhile."""
     return {
         "nccldoctor": "snapshot",
         "schema": 1,
         "taken": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "host": socket.gethostname(),
+        "host": socket.gethostname().partition(".")[0],
         **({k: v for k, v in state.items() if k != "host"} if state else {}),
         "probe": session.found,
     }

@@ -228,7 +228,7 @@ def _store(torch: Any, settings: plan.Settings, rank: int, world: int) -> Any:
 def _device(torch: Any, settings: plan.Settings) -> tuple[Any, dict[str, Any]]:
     """This rank's device, and what is known of it."""
     facts: dict[str, Any] = {
-        "host": socket.gethostname(),
+        "host": socket.gethostname().partition(".")[0],  # as NCCL names it in its logs
         "pid": os.getpid(),
         "torch": torch.__version__,
         "backend": settings.backend,

@@ -65,7 +65,7 @@ def _by_party(job: Job, failures: Sequence[ProbeFailure]) -> Iterable[Found]:
     isolated = any(rank.passed is not None for rank in job.events(ProbeRank)) or alone or pairs
     if alone:
         ranks = tuple(sorted({rank for f in alone for rank in f.ranks}))
-        what = f"already alone: {_how(alone)}; the fault is in the device, its driver or its host"
+        what = f" fails alone ({_how(alone)}): the fault is in the device, its driver or its host"
     elif pairs:
         ranks = _shared(pairs)
         parties = some([" and ".join(map(str, f.ranks)) for f in pairs])
@@ -75,10 +75,10 @@ def _by_party(job: Job, failures: Sequence[ProbeFailure]) -> Iterable[Found]:
     else:
         ranks = tuple(sorted({rank for f in whole for rank in f.missing}))
         ending = "; alone and in pairs all pass" if isolated else ""
-        what = f"{_how(whole)} in {whole[0].step} over {len(whole[0].ranks)} ranks{ending}"
+        what = f": {_how(whole)} in {whole[0].step} over {len(whole[0].ranks)} ranks{ending}"
     hosts = tuple(sorted({h for rank in ranks if (h := job.host_of_rank(rank))}))
     yield Found(
-        title=f"{who_ranks(ranks, hosts, 'The probe')}: {what}{_devices(job, ranks)}",
+        title=f"{who_ranks(ranks, hosts, 'The probe')}{what}{_devices(job, ranks)}",
         evidence=lines([*alone, *pairs, *whole]),
         confidence=Confidence.HIGH if alone or pairs else Confidence.MEDIUM,
         ranks=ranks,
