@@ -120,12 +120,22 @@ def _stages(communicator: Communicator) -> dict[str, list[int]]:
 
 
 def _progress(lanes: list[Lane]) -> dict[str, Any]:
-    """How far one rank is, by the most telling source; `also` has the others."""
+    """How far one rank is, by the most telling source; `also` has the others.
+
+    A source that cannot tell what has completed borrows that from one that counts the same calls.
+    """
     first, *rest = sorted(lanes, key=lambda lane: _TRUST.index(lane.origin))
     return {
         "origin": first.origin.value,
         "issued": first.issued,
-        "completed": first.completed,
+        "completed": next(
+            (
+                o.completed
+                for o in (first, *rest)
+                if o.issued == first.issued and o.completed is not None
+            ),
+            None,
+        ),
         "last": None if first.last is None else str(first.last),
         "recent": [str(call) for call in first.recent[-_RECENT:]],
         "first_recent": first.first_recent + max(0, len(first.recent) - _RECENT),

@@ -30,11 +30,23 @@ def _entry(communicator: Mapping[str, Any], blamed: frozenset[int]) -> dict[str,
         "more_rows": max(0, len(rows) - _ROWS),
         "columns": columns,
         "last": last,
-        "stages": stages if len(stages) > 1 else {},
-        "parting": parting,
+        "stages": _by_rank(communicator, stages) if len(stages) > 1 else {},
+        "parting": parting and {**parting, "calls": _by_rank(communicator, parting["calls"])},
         "uneven": bool(parting) or len({row["issued"] for row in rows}) > 1 or len(stages) > 1,
-        "local": any(r is None or r != i for i, r in enumerate(communicator["ranks"])),
+        "local": None in communicator["ranks"],
     }
+
+
+def _shown(communicator: Mapping[str, Any], ranks: Sequence[int]) -> list[int]:
+    """Global ranks where all of the communicator's are known, else ranks inside it."""
+    known = communicator["ranks"]
+    return list(ranks) if None in known else [known[r] for r in ranks if r < len(known)]
+
+
+def _by_rank(
+    communicator: Mapping[str, Any], values: Mapping[str, Sequence[int]]
+) -> dict[str, list[int]]:
+    return {value: _shown(communicator, ranks) for value, ranks in values.items()}
 
 
 def _rows(communicator: Mapping[str, Any], blamed: frozenset[int]) -> list[dict[str, Any]]:
@@ -51,19 +63,18 @@ def _rows(communicator: Mapping[str, Any], blamed: frozenset[int]) -> list[dict[
     rows = []
     for key, ranks in alike.items():
         progress = kept[key]
-        known = [communicator["ranks"][r] for r in ranks if r < len(communicator["ranks"])]
+        shown = _shown(communicator, ranks)
         rows.append(
             {
                 "ranks": ranks,
-                "global_ranks": [r for r in known if r is not None],
+                "shown": shown,
                 "issued": progress["issued"],
                 "completed": progress["completed"],
                 "origin": progress["origin"],
                 "recent": progress["recent"] or ([progress["last"]] if progress["last"] else []),
                 "first": progress["first_recent"] if progress["recent"] else progress["issued"],
                 "behind": progress["issued"] < furthest,
-                "odd": len(alike) > 1
-                and (not blamed.isdisjoint(r for r in known if r is not None) or len(ranks) < most),
+                "odd": len(alike) > 1 and (not blamed.isdisjoint(shown) or len(ranks) < most),
                 "also": progress["also"],
                 "by_op": progress["by_op"],
             }
@@ -86,8 +97,8 @@ def _cell(row: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
     index = ordinal - row["first"]
     if 0 <= index < len(row["recent"]):
         call = row["recent"][index]
-        running = row["completed"] is not None and ordinal > row["completed"]
-        state = "running" if running and ordinal <= row["issued"] else "done"
+        done = row["completed"]
+        state = "called" if done is None else "running" if ordinal > done else "done"
         if ordinal <= row["issued"]:
             return {"call": call, "op": call.partition("(")[0].strip(), "state": state}
     if ordinal > row["issued"]:

@@ -27,12 +27,14 @@ def host_map(facts: Mapping[str, Any], standing: Mapping[int, Standing]) -> Mark
     if len(hosts) < 2 or not flows:
         return None
     state = {h["name"]: _worst(h["ranks"], standing) for h in facts["hosts"]}
-    radius = 120.0 if len(hosts) <= 12 else min(330.0, 10.0 * len(hosts))
+    radius = max(120.0, min(330.0, 30.0 * len(hosts) / math.pi))
+    size = max(3.5, min(11.0, 2.4 * radius / len(hosts)))
     width, height = 2 * radius + 260, 2 * radius + 70
     places = _circle(hosts, radius, (width / 2, height / 2))
     named = {h for h in hosts if len(hosts) <= _NAMED or state[h] in ("bad", "silent")}
     lines = [_flow(pair, via, places, state) for pair, via in sorted(flows.items())]
-    dots = [_host(h, places[h], state[h], width / 2, h in named) for h in hosts]
+    centre = (width / 2, height / 2)
+    dots = [_host(h, places[h], state[h], centre, size, h in named) for h in hosts]
     odd = [h for h in hosts if state[h] == "bad"]
     label = f"{len(hosts)} hosts and {len(flows)} connections between them" + (
         f"; with a rank named as the cause: {', '.join(odd[:4])}" if odd else ""
@@ -77,20 +79,30 @@ def _flow(
     )
 
 
-def _host(host: str, place: tuple[float, float], state: str, middle: float, named: bool) -> Markup:
-    x, y = place
+def _host(
+    host: str,
+    place: tuple[float, float],
+    state: str,
+    centre: tuple[float, float],
+    size: float,
+    named: bool,
+) -> Markup:
+    (x, y), (cx, cy) = place, centre
     mark = {"bad": "✕", "silent": "?", "hit": "–", "warn": "!"}.get(state, "")
-    parts = title(f"{host}: {STATES[state]}") + element("circle", cx=x, cy=y, r=11, class_="cell")
-    if mark:
-        parts += element("text", mark, x=x, y=y + 5, class_="num sign")
+    loud = state in ("bad", "silent")
+    size = max(size, 8.0) if loud else size
+    parts = title(f"{host}: {STATES[state]}") + element("circle", cx=x, cy=y, r=size, class_="cell")
+    if mark and size >= 8:
+        parts += element("text", mark, x=x, y=y + 4, class_="num sign")
     if named:
-        side = "end" if x < middle - 5 else "start"
+        far = 1 + (size + 8) / math.hypot(x - cx, y - cy)
+        flat = abs(x - cx) < 0.2 * abs(y - cy)
         parts += element(
             "text",
             clipped(host, 18),
-            x=x + (-16 if side == "end" else 16),
-            y=y + 4,
-            text_anchor=side,
+            x=cx + (x - cx) * far,
+            y=cy + (y - cy) * far + 4,
+            text_anchor="middle" if flat else "end" if x < cx else "start",
             class_="label",
         )
     return element("g", parts, class_=f"is-{state}")
