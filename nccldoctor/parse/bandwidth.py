@@ -33,14 +33,15 @@ OPS = {
 
 _TEST = re.compile(r"\b(" + "|".join(sorted(OPS, key=len, reverse=True)) + r")_perf\b")
 _DEVICE = re.compile(
-    r"^#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+(\S+) device\s+(\d+) \[(\S+)\] (.{1,100}?)\s*$"
+    r"^#\s+Rank\s+(\d{1,9})\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+(\S{1,256}) device\s+(\d{1,9}) \[(\S+)\] (.{1,100}?)\s*$"
 )
 _HEAD = re.compile(
-    r"^\s*(\d+)\s+(\d+)\s+(int8|uint8|int32|uint32|int64|uint64|half|float|double|bfloat16|f8e4m3|f8e5m2)\s+"
-    r"(?:(sum|prod|max|min|avg|mulsum|none)\s+)?(?:(-?\d+) )?"
+    r"^\s*(\d{1,18})\s+(\d{1,18})\s+(int8|uint8|int32|uint32|int64|uint64|half|float|double|bfloat16|f8e4m3|f8e5m2)\s+"
+    r"(?:(sum|prod|max|min|avg|mulsum|none)\s+)?(?:(-?\d{1,9}) )?"
 )
-_NUMBERS = re.compile(r"\s*([\d.]+(?:e[+-]?\d+)?)\s+([\d.]+)\s+([\d.]+)\s+([\d.e+-]+|N/A)(?=\s|$)")
-_REST = re.compile(r"^\s*[\d.]+(?:e[+-]?\d+)?\s+[\d.]+\s+[\d.]+\s")
+_REAL = r"\d{1,15}(?:\.\d{0,15})?(?:e[+-]?\d{1,2})?"
+_NUMBERS = re.compile(rf"(?<!\S)({_REAL})\s+({_REAL})\s+({_REAL})\s+({_REAL}|N/A)(?=\s|$)")
+_REST = re.compile(rf"^\s*{_REAL}\s+{_REAL}\s+{_REAL}\s")
 
 
 class Table:

@@ -13,10 +13,10 @@ from nccldoctor.model.source import NOBODY, Line, Source, Speaker
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _DEVICE = re.compile(r"^(?:GPU|NIC|mlx)[\w-]*$")
 _LINK = re.compile(r"^(?:X|SYS|NODE|PHB|PXB|PIX|NV\d+|PHC|XGMI|PCIE|SOC|\?)$")
-_NVLINK_GPU = re.compile(r"^GPU (\d+): (.{1,100}?) \(UUID: ([\w-]+)\)")
-_NVLINK = re.compile(r"^\s+Link (\d+): (?:([\d.]+) GB/s|<?inactive>?)")
+_NVLINK_GPU = re.compile(r"^GPU (\d{1,6}): (.{1,100}?) \(UUID: ([\w-]+)\)")
+_NVLINK = re.compile(r"^\s+Link (\d{1,4}): (?:(\d{1,6}(?:\.\d{1,6})?) GB/s|<?inactive>?)")
 _TABLE_GPU = re.compile(
-    r"^\|\s+(\d+)\s+(\S.{1,40}?)\s+(?:On|Off|N/A)\s+\|\s+([0-9A-Fa-f:.]{7,16})\s"
+    r"^\|\s+(\d{1,6})\s+(\S.{1,40}?)\s+(?:On|Off|N/A)\s+\|\s+([0-9A-Fa-f:.]{7,16})\s"
 )
 _VERBOSE_GPU = re.compile(r"^GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
 _KEY = re.compile(r"^( +)(\S.{0,80}?)\s*(?: : (.*))?$")
@@ -197,12 +197,16 @@ def _throttle(values: Mapping[str, str]) -> str | None:
 
 
 def _total(values: Mapping[str, str], under: str, word: str) -> str | None:
-    found = [int(v) for k, v in values.items() if under in k and word in k and v.isdigit()]
+    found = [
+        int(v)
+        for k, v in values.items()
+        if under in k and word in k and v.isdecimal() and len(v) < 16
+    ]
     return str(sum(found)) if found else None
 
 
 def _number(text: str | None) -> str | None:
-    match = re.match(r"-?\d+", text or "")
+    match = re.match(r"-?\d{1,15}", text or "")
     return match[0] if match else None
 
 

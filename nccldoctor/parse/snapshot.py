@@ -32,7 +32,7 @@ def read(source: Source, data: bytes) -> Digest:
             continue
         try:
             events += section(source, body, body[name])
-        except (TypeError, ValueError, KeyError, AttributeError):
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
             note = note or f"section {name} is not understood"
     lines = data.count(b"\n")
     return Digest(replace(source, lines=lines, note=note), tuple(events), (), Coverage(lines=lines))

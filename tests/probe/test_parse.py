@@ -1,13 +1,16 @@
 """Reading nvidia-smi, rocm-smi and nccl-tests, as they really come out."""
 
 import io
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nccldoctor.model.events.state import BandwidthRow, GpuState, LinkMatrix
 from nccldoctor.model.source import Kind, Source
-from nccldoctor.parse import bandwidth, logs, smi
+from nccldoctor.parse import bandwidth, logs, smi, snapshot
 
 DATA = Path(__file__).parent / "data"
 TABLES = Path(__file__).parents[2] / "sample_logs" / "nccl-tests-h200"
@@ -101,3 +104,56 @@ def test_a_row_torn_by_log_lines_is_put_together() -> None:
     events = logs.read(Source("t", Kind.LOG, 1), io.BytesIO(text.encode())).events
     (row,) = [e for e in events if isinstance(e, BandwidthRow)]
     assert (row.size_bytes, row.bus_gbytes_per_second, row.wrong) == (67108864, 267.95, 3)
+
+
+_PIECES = st.sampled_from(
+    [
+        "# nccl-tests version 2.19.6\n",
+        "# Collective test starting: all_reduce_perf\n",
+        "#  size time algbw busbw\n",
+        " 1024 256 float sum -1 13.71 0.07 0.07 0 13.43 0.08 0.08 0\n",
+        " 1024 256 float sum -1 1e99 1.2.3 .. e N/A\n",
+        "9" * 40 + " 1 float sum -1 1 1 1 1\n",
+        "\tGPU0\tGPU1\tCPU\n",
+        "GPU0\t X \tNV18\n",
+        "GPU 0: A (UUID: GPU-1)\n",
+        "\t Link 0: 26.562 GB/s\n",
+        "\t Link 1: <inactive>\n",
+        "==============NVSMI LOG==============\n",
+        "GPU 00000000:00:06.0\n",
+        "    Minor Number                           : 0\n",
+        "        PCIe Generation\n            Max  : 5\n",
+        "\x1b[4m\x00\xff²\n",
+        "1e999 2 3 inf\n",
+    ]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.one_of(_PIECES, st.text(max_size=40)), max_size=25))
+def test_torn_and_foreign_text_is_input_not_an_error(pieces: list[str]) -> None:
+    data = "".join(pieces).encode("utf-8", "replace")
+    source = Source("t", Kind.LOG, len(data))
+    smi.looks_like(data)
+    smi.read(source, data)
+    bandwidth.read(source, data)
+    logs.read(source, io.BytesIO(data))
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"rows": [{"op": "AllReduce", "members": []}]},
+        {"rows": [{"op": 1, "size_bytes": 1e400, "members": [0]}]},
+        {"rows": 3},
+        {"ranks": [{"rank": None}]},
+        {"failures": [{"step": None}]},
+        {"levers": [{}]},
+        [],
+        "text",
+    ],
+)
+def test_a_snapshot_made_elsewhere_is_noted_not_believed(section: object) -> None:
+    data = json.dumps({"nccldoctor": "snapshot", "schema": 1, "probe": section}).encode()
+    digest = snapshot.read(Source("p.json", Kind.SNAPSHOT, len(data)), data)
+    assert not any(isinstance(e, BandwidthRow) for e in digest.events)
