@@ -1,0 +1,61 @@
+"""A small Gloo job on the CPU in which, by its first argument, the last rank goes wrong."""
+
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+MODE = sys.argv[1]
+
+
+def all_reduce(times: int) -> None:
+    x = torch.ones(256)
+    for _ in range(times):
+        dist.all_reduce(x)
+
+
+def go_wrong() -> None:
+    if MODE == "sleep":
+        time.sleep(1000)
+    elif MODE == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif MODE == "wrong_op":
+        dist.broadcast(torch.ones(256), 0)
+    elif MODE == "raise":
+        raise ValueError("bad batch: label out of range")
+    elif MODE == "exit":
+        os._exit(7)
+    elif MODE == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif MODE == "segv":
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+if MODE == "late" and os.environ["RANK"] == "1":
+    time.sleep(1000)
+dist.init_process_group("gloo")
+all_reduce(3)
+if MODE == "fork" and os.fork() == 0:
+    time.sleep(1000)
+if MODE == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+print("ready", flush=True)
+if MODE in ("wait", "stubborn"):
+    while True:
+        all_reduce(1)
+        time.sleep(0.05)
+if MODE == "flood":
+    for number in range(40000):
+        print(f"line {number} {'x' * 100}")
+if MODE == "checkpoint" and dist.get_rank() == 1:
+    until = time.monotonic() + 7
+    while time.monotonic() < until:
+        torch.save({"weights": torch.ones(1 << 16)}, os.devnull)
+if dist.get_rank() == dist.get_world_size() - 1:
+    go_wrong()
+all_reduce(2)
+dist.destroy_process_group()

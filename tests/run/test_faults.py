@@ -1,0 +1,75 @@
+"""Every way for a small Gloo job to go wrong: exit code, verdict, evidence, and that no process is left."""
+
+import pytest
+
+from tests.run.watched_job import needs_torch, run
+
+pytestmark = needs_torch
+
+
+def test_healthy(tmp_path):
+    job = run(tmp_path / "run", "healthy")
+    assert job.code == 0
+    assert job.verdict["status"] == "healthy"
+    assert job.output.count("ready") == 2
+    assert {e["rank"]: e["exit_code"] for e in job.note()["exits"]} == {0: 0, 1: 0}
+    assert not (job.folder / "evidence.json").exists()
+    job.assert_nothing_left()
+
+
+@pytest.mark.parametrize(
+    ("mode", "state", "codes", "ranks"),
+    [
+        ("sleep", "skewed", ("HANG01",), [1]),
+        ("stop", "skewed", ("HANG01",), [1]),
+        ("wrong_op", "symmetric", ("COLL01",), None),
+    ],
+)
+def test_hang(tmp_path, mode, state, codes, ranks):
+    job = run(tmp_path / "run", mode)
+    assert job.code == 124
+    assert job.note()["hang"]["state"] == state
+    assert job.verdict["status"] == "hung"
+    assert job.verdict["code"] in codes
+    assert ranks is None or job.verdict["ranks"] == ranks
+    evidence = job.note("evidence.json")
+    assert [s["rank"] for s in evidence["stacks"] if s["frames"]] == [0, 1]
+    assert [e["variables"]["RANK"] for e in evidence["environments"]] == ["0", "1"]
+    assert (job.folder / "fr_rank_0").exists()
+    job.assert_nothing_left()
+
+
+def test_init_hang(tmp_path):
+    job = run(tmp_path / "run", "late", "--init-timeout", "4")
+    assert job.code == 124
+    assert job.note()["hang"]["state"] == "init"
+    assert (job.verdict["code"], job.verdict["ranks"]) == ("INIT01", [1])
+    job.assert_nothing_left()
+
+
+@pytest.mark.parametrize(
+    ("mode", "code", "exit_code"),
+    [("raise", 1, 1), ("exit", 7, 7), ("kill", 137, -9), ("segv", 139, -11)],
+)
+def test_crash(tmp_path, mode, code, exit_code):
+    job = run(tmp_path / "run", mode)
+    assert job.code == code
+    first = [e for e in job.note()["exits"] if e["first"]]
+    assert [(e["rank"], e["exit_code"]) for e in first] == [(1, exit_code)]
+    assert job.verdict["code"] in ("CRASH01", "CRASH03")
+    assert job.verdict["ranks"] == [1]
+    assert job.note("evidence.json")["why"] == "a rank has failed"
+    job.assert_nothing_left()
+
+
+def test_children_of_ranks_do_not_outlive_the_job(tmp_path):
+    job = run(tmp_path / "run", "fork")
+    assert job.code == 0
+    job.assert_nothing_left()
+
+
+def test_saving_a_checkpoint_is_no_hang(tmp_path):
+    job = run(tmp_path / "run", "checkpoint")
+    assert job.code == 0
+    assert job.note()["hang"] is None
+    assert job.verdict["status"] == "healthy"

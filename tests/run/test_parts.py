@@ -1,0 +1,169 @@
+"""Small parts: logs with a limit, the RAS client against a server of its own, faulthandler's text, snapshots."""
+
+import json
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from nccldoctor.collect import ras
+from nccldoctor.collect.output import HeadTail, Lines
+from nccldoctor.collect.stacks import main_frames
+from nccldoctor.model.events.state import HangObserved, Instrumented, ProcessEnvironment
+from nccldoctor.model.events.torch import ProcessEnded, Stack
+from nccldoctor.model.source import Kind, Source
+from nccldoctor.parse import snapshot
+
+
+def test_a_log_within_its_limit_is_whole(tmp_path):
+    log = HeadTail(tmp_path / "log", 1000)
+    log.write(b"a\n" * 100)
+    log.close()
+    assert (tmp_path / "log").read_bytes() == b"a\n" * 100
+    assert log.lost_bytes == 0
+
+
+def test_a_log_beyond_its_limit_keeps_head_and_tail(tmp_path):
+    log = HeadTail(tmp_path / "log", 1000)
+    for number in range(1000):
+        log.write(f"{number}\n".encode())
+    log.close()
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert lines[0] == "0" and lines[-1] == "999"
+    assert any("bytes left out" in line for line in lines)
+    assert (tmp_path / "log").stat().st_size < 1200
+    assert list(tmp_path.iterdir()) == [tmp_path / "log"]
+
+
+def test_a_disk_that_refuses_is_no_error():
+    log = HeadTail(Path("/dev/full"), 1000)
+    log.write(b"lost\n")
+    assert log.lost_bytes == 5
+    assert "space" in log.trouble
+
+
+def test_lines_are_whole():
+    lines = Lines(longest=10)
+    assert lines.feed(b"one\ntw") == [b"one\n"]
+    assert lines.feed(b"o\rthr") == [b"two\r"]
+    assert lines.feed(b"x" * 10) == [b"thr" + b"x" * 10 + b"\n"]
+    assert lines.feed(b"end") == []
+    assert lines.rest() == [b"end\n"]
+
+
+def serve(answers, seen):
+    """A RAS server for one client: text lines in, answers out, closed after STATUS."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def talk():
+        link, _ = server.accept()
+        with link, link.makefile("rwb") as stream:
+            while line := stream.readline():
+                command = line.decode().strip()
+                seen.append(command)
+                stream.write(answers(command).encode())
+                stream.flush()
+                if command.endswith("STATUS"):
+                    break
+        server.close()
+
+    thread = threading.Thread(target=talk)
+    thread.start()
+    return f"127.0.0.1:{server.getsockname()[1]}", thread
+
+
+STATUS = {
+    "nccl_version": "2.28.9",
+    "communicators": [
+        {
+            "hash": "0x1",
+            "secondary_hash": "0x2",
+            "ranks": [
+                {"rank": 0, "collective_counts": {"AllReduce": 4, "Broadcast": 1}},
+                {"rank": 1, "collective_counts": {"AllReduce": 3, "Broadcast": 1}},
+            ],
+        }
+    ],
+}
+
+
+def test_ras_is_asked_and_never_told():
+    seen = []
+
+    def answers(command):
+        if command.startswith("CLIENT"):
+            return "SERVER PROTOCOL 2\n"
+        return json.dumps(STATUS) if command == "STATUS" else "OK\n"
+
+    address, thread = serve(answers, seen)
+    answer = ras.ask(address, "STATUS", form="json", seconds=1)
+    thread.join()
+    assert seen == ["CLIENT PROTOCOL 2", "TIMEOUT 1", "SET FORMAT json", "STATUS"]
+    assert ras.version(answer) == (2, 28)
+    assert ras.launched(answer) == {0: {"0x1/0x2": 5}, 1: {"0x1/0x2": 4}}
+    with pytest.raises(ValueError):
+        ras.ask(address, "CONTROL PROFILER_MASK all")
+
+
+def test_nobody_answers():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert ras.ask(f"127.0.0.1:{port}", "STATUS") is None
+    assert ras.split_address("[::1]:28028") == ("::1", 28028)
+    assert ras.split_address("28028") == ("localhost", 28028)
+
+
+def test_the_main_thread_comes_last_in_faulthandlers_text():
+    text = (
+        'Thread 0x1 (most recent call first):\n  File "/a.py", line 1 in helper\n\n'
+        "Current thread 0x2 (most recent call first):\n"
+        '  File "/b.py", line 7 in inner\n  File "/b.py", line 9 in <module>\n'
+    )
+    assert [f["name"] for f in main_frames(text)] == ["inner", "<module>"]
+
+
+def note(**sections):
+    return json.dumps({"nccldoctor": "snapshot", "schema": 1, **sections}).encode()
+
+
+def read(data):
+    return snapshot.read(Source("run.json", Kind.SNAPSHOT, len(data)), data)
+
+
+def test_a_snapshot_becomes_events():
+    digest = read(
+        note(
+            host="n1",
+            exits=[{"rank": 1, "pid": 7, "exit_code": -9, "first": True}],
+            hang={"state": "skewed", "quiet_seconds": 45.0, "behind": [1], "sentence": "rank 1 …"},
+            environments=[{"rank": 0, "pid": 6, "variables": {"NCCL_DEBUG": "INFO"}}],
+            stacks=[
+                {"rank": 1, "pid": 7, "frames": [{"name": "f", "filename": "a.py", "line": 3}]}
+            ],
+            instrumented={"NCCL_DEBUG": "INFO"},
+        )
+    )
+    kinds = {type(e): e for e in digest.events}
+    assert set(kinds) == {ProcessEnded, HangObserved, ProcessEnvironment, Stack, Instrumented}
+    ended = kinds[ProcessEnded]
+    assert (ended.ended_rank, ended.exit_code, ended.ended_host, ended.first) == (1, -9, "n1", True)
+    assert kinds[HangObserved].behind == (1,)
+    assert kinds[Stack].frames[0].function == "f"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{",
+        b"[]",
+        note(exits=[{"rank": "x"}]),
+        note(exits=3),
+        note(hang={"state": None}),
+        note(stacks=[{"frames": [1]}]),
+        json.dumps({"nccldoctor": "snapshot", "schema": 99}).encode(),
+    ],
+)
+def test_a_broken_snapshot_is_said_so(data):
+    digest = read(data)
+    assert digest.source.note

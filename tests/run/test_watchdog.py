@@ -1,0 +1,118 @@
+"""The state machine of the watchdog, with looks and times made up."""
+
+from nccldoctor.collect.watchdog import Limits, Look, State, Watchdog, culprits
+
+LIMITS = Limits(skewed=45, symmetric=90, init=300, busy=600)
+
+
+def at(rank, count, **more):
+    return Look(rank=rank, stage="group", counters={"0": count}, **more)
+
+
+def watched(looks_at, seconds, expected=2, limits=LIMITS):
+    """The verdicts of a watchdog that looks once a second."""
+    watchdog = Watchdog(limits, expected)
+    return [watchdog.observe(float(second), looks_at(second)) for second in range(seconds)]
+
+
+def first_hang(verdicts):
+    return next((i for i, v in enumerate(verdicts) if v.state.hung), None)
+
+
+def test_progress_is_running():
+    verdicts = watched(lambda s: [at(0, s), at(1, s)], 200)
+    assert {v.state for v in verdicts} == {State.RUNNING}
+
+
+def test_a_rank_behind_is_found_within_a_minute():
+    verdicts = watched(lambda s: [at(0, min(s, 11), waiting=True), at(1, min(s, 10))], 120)
+    assert first_hang(verdicts) == 11 + 45
+    assert verdicts[-1].state is State.SKEWED
+    assert (verdicts[-1].behind, verdicts[-1].waiting) == ((1,), (0,))
+
+
+def test_all_ranks_waiting_are_found_within_two_minutes():
+    verdicts = watched(lambda s: [at(0, 5, waiting=True), at(1, 5, waiting=True)], 120)
+    assert first_hang(verdicts) == 90
+    assert verdicts[-1].state is State.SYMMETRIC
+    assert verdicts[-1].behind == ()
+
+
+def test_a_rank_that_saves_gets_more_time():
+    def looks(second):
+        return [at(0, 6, waiting=True), at(1, 5, phase="checkpointing")]
+
+    verdicts = watched(looks, 640)
+    assert verdicts[100].state is State.CHECKPOINTING
+    assert first_hang(verdicts) == 600
+
+
+def test_a_rank_that_computes_gets_more_time():
+    def looks(second):
+        return [at(0, 6, waiting=True), at(1, 5, moving=second, cpu_seconds=float(second))]
+
+    verdicts = watched(looks, 620)
+    assert verdicts[100].state is State.SLOW
+    assert first_hang(verdicts) == 600
+
+
+def test_spinning_in_a_device_wait_is_no_work():
+    def looks(second):
+        spins = {"cpu_seconds": float(second), "spins": True, "waiting": True}
+        return [at(0, 5, **spins), at(1, 5, **spins)]
+
+    assert first_hang(watched(looks, 120)) == 90
+
+
+def test_a_stopped_rank_does_not_count_as_working():
+    def looks(second):
+        stopped = at(1, 5, silent=float(second), process_state="T")
+        return [at(0, 6, waiting=True), stopped]
+
+    assert first_hang(watched(looks, 60)) == 45
+
+
+def test_output_of_the_culprit_is_a_sign_of_life():
+    verdicts = watched(lambda s: [at(0, 6, waiting=True), at(1, 5, output_bytes=s)], 120)
+    assert first_hang(verdicts) is None
+
+
+def test_set_up_hangs_after_its_own_limit():
+    def looks(second):
+        return [Look(rank=0, stage="torch", phase="initialising"), Look(rank=1, stage="torch")]
+
+    verdicts = watched(looks, 310)
+    assert first_hang(verdicts) == 300
+    assert verdicts[-1].state is State.INIT
+    assert verdicts[-1].behind == (1,)
+
+
+def test_a_script_without_process_groups_is_never_hung():
+    verdicts = watched(lambda s: [Look(rank=0, stage="torch")], 1000, expected=1)
+    assert {v.state for v in verdicts} == {State.STARTING}
+
+
+def test_a_rank_that_fell_silent_before_it_told_of_its_groups_is_behind():
+    def looks(second):
+        mute = Look(rank=1, stage="torch", silent=float(second), process_state="T")
+        return [at(0, 3, waiting=True), mute]
+
+    verdicts = watched(looks, 60)
+    assert verdicts[-1].state is State.SKEWED
+    assert verdicts[-1].behind == (1,)
+
+
+def test_the_rank_that_explains_the_others_is_the_culprit():
+    """Ranks 2 and 3 share a group of their own; 3 skips its call there, so 2 is late for rank 0."""
+    looks = {
+        0: Look(0, "group", {"world": 5, "a": 9, "left": 8}),
+        1: Look(1, "group", {"world": 5, "a": 9, "right": 8}),
+        2: Look(2, "group", {"world": 5, "b": 9, "left": 7}),
+        3: Look(3, "group", {"world": 5, "b": 8, "right": 7}),
+    }
+    assert culprits(looks) == (3,)
+
+
+def test_in_a_cycle_all_are_named():
+    looks = {0: Look(0, "group", {"a": 2, "b": 1}), 1: Look(1, "group", {"a": 1, "b": 2})}
+    assert culprits(looks) == (0, 1)

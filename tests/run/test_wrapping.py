@@ -1,0 +1,75 @@
+"""Whole commands, ranks that a launcher has started already, limits of the log volume, and a full disk."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.run.watched_job import JOB, finish, needs_torch, run, start
+
+pytestmark = needs_torch
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+
+
+def test_torchruns_exit_code_is_the_ranks(tmp_path):
+    folder = tmp_path / "run"
+    job = finish(start(folder, "--", *TORCHRUN, str(JOB), "exit"), folder)
+    assert job.code == 7
+    assert (job.verdict["code"], job.verdict["ranks"]) == ("CRASH01", [1])
+    job.assert_nothing_left()
+
+
+def test_a_plain_command_keeps_its_exit_code(tmp_path):
+    folder = tmp_path / "run"
+    job = finish(start(folder, "--", "sh", "-c", "echo hello; exit 3"), folder)
+    assert job.code == 3
+    assert job.output == "hello\n"
+
+
+def test_inside_a_launcher_it_watches_its_own_rank(tmp_path):
+    """torchrun starts two nccldoctors; each watches its rank, and rank 0 reports on both."""
+    folder = tmp_path / "run"
+    doctor = ("-m", "nccldoctor", "run", "--run-dir", str(folder), str(JOB), "healthy")
+    from tests.run.watched_job import environment
+
+    done = subprocess.run(
+        [*TORCHRUN, *doctor], env=environment(), cwd=tmp_path, capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert (folder / "run_rank_0.json").exists() and (folder / "run_rank_1.json").exists()
+    assert b"was started by torchrun already" in done.stderr
+    assert done.stderr.count(b"report.html") == 1
+
+
+def test_output_beyond_the_limit_keeps_head_and_tail(tmp_path):
+    job = run(tmp_path / "run", "flood", "--log-limit", str(8e6 / (1 << 30)))
+    assert job.code == 0
+    text = (job.folder / "rank_0.out").read_text()
+    assert len(text) < 3e6
+    assert "line 0 " in text and "line 39999 " in text
+    assert "bytes left out here" in text
+    assert job.output.count("line ") == 80000
+
+
+def test_a_full_disk_costs_no_exit_code(tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)], capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip("a small tmpfs cannot be mounted here")
+    try:
+        job = run(small / "run", "flood")
+        assert job.code == 0
+        assert job.output.count("line ") == 80000
+        assert "not kept" in job.errors
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_folder_that_cannot_be_written_is_said_so(tmp_path):
+    job = finish(start(tmp_path / "run", "--run-dir", "/proc/nowhere", str(JOB)), tmp_path / "run")
+    assert job.code == 2
+    assert "--run-dir" in job.errors
+    assert list(tmp_path.iterdir()) == []
