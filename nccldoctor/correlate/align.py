@@ -6,9 +6,10 @@ from dataclasses import replace
 from operator import ne
 
 from nccldoctor.correlate.places import Places, Reader
-from nccldoctor.correlate.recorded import Track, describe
+from nccldoctor.correlate.recorded import Track, describe, key, other_side
 from nccldoctor.model.calls import WINDOW, Call, CallTable
 from nccldoctor.model.digest import Digest
+from nccldoctor.model.events.state import RecorderEntry
 from nccldoctor.model.job import Divergence, Lane, Origin
 from nccldoctor.model.source import Line
 
@@ -201,14 +202,38 @@ def _kind(track: Track, sequence: int) -> int:
 
 
 def _divergence(ident: str, tracks: Mapping[int, Track], sequence: int) -> Divergence:
-    calls: dict[int, Call] = {}
-    lines: dict[int, Line] = {}
-    for rank, track in tracks.items():
-        entry = track.entry(sequence)
-        if entry is not None:
-            calls[rank] = entry.call
-            lines[rank] = Line(track.file, 0, describe(entry))
-    if len(set(calls.values())) == 1:
-        names = {r: e.name for r, t in tracks.items() if (e := t.entry(sequence)) is not None}
-        calls = {rank: replace(call, op=names[rank]) for rank, call in calls.items()}
-    return Divergence(ident, Origin.RECORDER, sequence, calls, lines)
+    """The calls with that number; of coalesced blocks the first call in which they differ."""
+    told = {r: calls for r, t in tracks.items() if (calls := t.calls_of(sequence))}
+    depth = max(map(len, told.values()))
+    entries: dict[int, RecorderEntry] = {}
+    for index in range(depth):
+        entries = {rank: calls[min(index, len(calls) - 1)] for rank, calls in told.items()}
+        if len({key(entry) for entry in entries.values()}) > 1:
+            break
+    lines = {rank: Line(tracks[rank].file, 0, describe(entry)) for rank, entry in entries.items()}
+    return Divergence(ident, Origin.RECORDER, sequence, _told_apart(entries), lines)
+
+
+def _told_apart(entries: Mapping[int, RecorderEntry]) -> dict[int, Call]:
+    """Calls that differ where the entries do: by PyTorch's names, or with the other side's size, if need be."""
+    ways = (_plain, _by_name, _with_other_side)
+    kinds = len({key(entry) for entry in entries.values()})
+    for way in ways:
+        calls = {rank: way(entry) for rank, entry in entries.items()}
+        if len(set(calls.values())) == kinds:
+            break
+    return calls
+
+
+def _plain(entry: RecorderEntry) -> Call:
+    return entry.call
+
+
+def _by_name(entry: RecorderEntry) -> Call:
+    return replace(entry.call, op=entry.name)
+
+
+def _with_other_side(entry: RecorderEntry) -> Call:
+    into = other_side(entry)
+    kind = f"{entry.call.datatype or ''} {'from' if entry.call.op == 'ReduceScatter' else 'into'} {into}"
+    return entry.call if into is None else replace(entry.call, datatype=kind.strip())

@@ -1,17 +1,29 @@
-"""Lanes and divergences together: what the job needs to know of who called what, and how far each came."""
+"""Lanes, divergences and transfers together: who called what, how far each came, and which ends do not meet."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from nccldoctor.correlate import align, lanes, recorded
+from nccldoctor.correlate import align, lanes, recorded, transfers
 from nccldoctor.correlate.places import Places, Reader
 from nccldoctor.model.digest import Digest
-from nccldoctor.model.job import Divergence, Lane
+from nccldoctor.model.job import Divergence, Lane, Transfer
 
 
-def compare(
-    places: Places, digests: Sequence[Digest], reader: Reader
-) -> tuple[list[Lane], list[Divergence]]:
-    """All lanes, and the first difference per communicator and source."""
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """All lanes, the first difference per communicator and source, and point-to-point calls that do not meet."""
+
+    lanes: list[Lane]
+    divergences: list[Divergence]
+    transfers: list[Transfer]
+
+
+def compare(places: Places, digests: Sequence[Digest], reader: Reader) -> Compared:
+    """Compares the calls of all ranks; `reader` re-reads calls of a log."""
     tracks = recorded.tracks(places, digests)
     divergences, lost = align.diverge(places, digests, tracks, reader)
-    return align.restore(lanes.build(places, digests, tracks), lost), divergences
+    return Compared(
+        lanes=align.restore(lanes.build(places, digests, tracks), lost),
+        divergences=divergences,
+        transfers=transfers.unmatched(places, digests),
+    )

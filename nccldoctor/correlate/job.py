@@ -34,7 +34,7 @@ def _job(digests: Sequence[Digest], reader: Reader, partial: bool, siblings: int
     world_size = assign(processes, list(logged.tables.values()))
     processes.attach_streams(digests)
     groups = join(logged.build(), processes, events, world_size)
-    lanes, divergences = compare(_places(processes, logged, groups), digests, reader)
+    compared = compare(_places(processes, logged, groups), digests, reader)
     drafts = processes.drafts
     owners = [(event, d.id if (d := processes.of_event(event)) else None) for event in events]
     stages = _last_stages(groups)
@@ -55,8 +55,9 @@ def _job(digests: Sequence[Digest], reader: Reader, partial: bool, siblings: int
             for d in drafts
         ],
         communicators=sorted(groups.communicators.values(), key=lambda c: (-c.size, c.id)),
-        lanes=lanes,
-        divergences=divergences,
+        lanes=compared.lanes,
+        divergences=compared.divergences,
+        transfers=compared.transfers,
         events=owners,
         evidence=kinds(digests, events),
         sources=[d.source for d in digests],

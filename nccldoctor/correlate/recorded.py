@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from nccldoctor.correlate.places import Places
 from nccldoctor.model.calls import Call
@@ -10,15 +11,19 @@ from nccldoctor.model.digest import Digest
 from nccldoctor.model.events.recorded import RETIRED, RecorderLog
 from nccldoctor.model.events.state import RecorderDump, RecorderEntry, RecorderGroup
 
-Key = tuple[str, str, int | None, str | None]
-"""What must agree between ranks: PyTorch's name, NCCL's word, elements, datatype."""
+Key = tuple[str, str, int | None, int | None, str | None]
+"""What must agree between ranks: PyTorch's name, NCCL's word, elements, those of the other side, datatype."""
+
+_BOTH_SIDES = frozenset({"AllReduce", "AllGather", "ReduceScatter", "Broadcast"})
+"""Operations whose output, or input, is as large on every rank; a gather's and a scatter's is not."""
 
 
 @dataclass(slots=True)
 class Track:
     """The collectives of one rank on one communicator: `ids[i]` is the kind of the call with sequence `first` + i.
 
-    Kinds are indexes into `Kinds`; -1 stands where the ring buffer holds no such call. `at` leads to the entries.
+    Kinds are indexes into `Kinds`; -1 stands where the ring buffer holds no such call. `at` leads to the entries;
+    `blocks` to all entries of a coalesced block, whose calls share one sequence number.
     `completed` is None where the recorder cannot tell (Gloo, once a call has failed).
     """
 
@@ -28,9 +33,9 @@ class Track:
     first: int = 1
     ids: "array[int]" = field(default_factory=lambda: array("i"))
     at: "array[int]" = field(default_factory=lambda: array("i"))
+    blocks: dict[int, list[int]] = field(default_factory=dict)
     issued: int = 0
     completed: int | None = None
-    pending: bool = False
 
     def entry(self, sequence: int) -> RecorderEntry | None:
         """The recorded call with that sequence number, the last one of a coalesced block."""
@@ -38,6 +43,13 @@ class Track:
         if not 0 <= index < len(self.at) or self.at[index] < 0:
             return None
         return self.entries[self.at[index]]
+
+    def calls_of(self, sequence: int) -> list[RecorderEntry]:
+        """All entries with that sequence number: one, or those of a coalesced block."""
+        if sequence in self.blocks:
+            return [self.entries[position] for position in self.blocks[sequence]]
+        entry = self.entry(sequence)
+        return [] if entry is None else [entry]
 
     def last_entry(self) -> RecorderEntry | None:
         return self.entry(self.first + len(self.ids) - 1) if self.ids else None
@@ -83,8 +95,18 @@ def describe(entry: RecorderEntry) -> str:
     ).replace("  ", " ")
 
 
-def _key(entry: RecorderEntry) -> Key:
-    return entry.name.lower(), entry.call.op, entry.call.count, entry.call.datatype
+def key(entry: RecorderEntry) -> Key:
+    """What two ranks must agree in."""
+    call = entry.call
+    return entry.name.lower(), call.op, call.count, other_side(entry), call.datatype
+
+
+def other_side(entry: RecorderEntry) -> int | None:
+    """The elements of the side that `call.count` does not count; None where ranks may differ in it."""
+    if entry.call.op not in _BOTH_SIDES:
+        return None
+    sizes = entry.input_sizes if entry.call.op == "ReduceScatter" else entry.output_sizes
+    return sum(prod(size) for size in sizes) if sizes else None
 
 
 def _split(dump: RecorderDump, kinds: Kinds) -> dict[str, Track]:
@@ -103,7 +125,7 @@ def _split(dump: RecorderDump, kinds: Kinds) -> dict[str, Track]:
         None if shape.p2p else (made.setdefault(shape.group, Track(dump.line.file, entries)), shape)
         for shape in shapes
     ]
-    ids = [kinds.of(_key(shape)) for shape in shapes]
+    ids = [kinds.of(key(shape)) for shape in shapes]
     after_p2p = False
     for position, (index, sequence) in enumerate(numbers):
         target = targets[index]
@@ -129,6 +151,7 @@ def _append(track: Track, sequence: int, kind: int, position: int, kinds: Kinds)
     gap = sequence - track.first - len(ids)
     if gap == -1:  # a coalesced block: its calls share one sequence number
         ids[-1] = kinds.of((ids[-1], kind))
+        track.blocks.setdefault(sequence, [at[-1]]).append(position)
         at[-1] = position
         return
     if gap < 0 or gap > 1 << 20:
@@ -146,7 +169,6 @@ def _finish(track: Track, group: RecorderGroup) -> None:
         track.completed = group.completed
         return
     track.backend = last.backend
-    track.pending = last.state != "completed" and not (last.backend == "gloo" and last.retired)
     track.completed = group.completed
     if last.backend == "gloo" and last.retired:
         track.completed = None

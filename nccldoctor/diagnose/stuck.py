@@ -60,10 +60,19 @@ def _signs(job: Job) -> Iterable[Sign]:
             yield Sign("RAS calls a process dead", peer.line, True)
             break
     yield from _ras(job)
+    yield from _transfers(job)
     for lane in job.lanes:
         if _pending(lane) and lane.line is not None:
             yield Sign("the flight recorder has calls that never completed", lane.line, False)
             break
+
+
+def _transfers(job: Job) -> Iterable[Sign]:
+    for transfer in job.transfers:
+        if transfer.origin is Origin.RECORDER and transfer.lines:
+            what = "the flight recorder has point-to-point calls that never completed"
+            yield Sign(what, transfer.lines[0], False)
+            return
 
 
 def _ras(job: Job) -> Iterable[Sign]:

@@ -164,6 +164,24 @@ class Divergence:
     torn: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Point-to-point calls from one rank of a communicator to another, as both ends tell them.
+
+    By recorders, `sent` and `received` count calls that have not ended; by COLL lines, all calls. `sizes` are the
+    elements of the first pair that do not agree, None when all do.
+    """
+
+    communicator: str
+    origin: Origin
+    source: int
+    target: int
+    sent: int
+    received: int
+    sizes: tuple[int, int] | None = None
+    lines: tuple[Line, ...] = ()
+
+
 class Job:
     """All that is known of one job. Diagnoses read only this.
 
@@ -179,6 +197,7 @@ class Job:
         communicators: Sequence[Communicator] = (),
         lanes: Sequence[Lane] = (),
         divergences: Sequence[Divergence] = (),
+        transfers: Sequence[Transfer] = (),
         events: Iterable[tuple[Event, int | None]] = (),
         evidence: Iterable[Evidence] = (),
         sources: Sequence[Source] = (),
@@ -192,6 +211,7 @@ class Job:
         self.communicators = tuple(communicators)
         self.lanes = tuple(lanes)
         self.divergences = tuple(divergences)
+        self.transfers = tuple(transfers)
         self.evidence = frozenset(evidence)
         self.sources = tuple(sources)
         self.world_size = world_size

@@ -1,10 +1,12 @@
 """PyTorch's flight recorder, pickle or JSON, of every schema from 2.2's bare list to 2.10, into one event."""
 
+import gc
 import json
 import marshal
 import re
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from operator import itemgetter
@@ -55,6 +57,23 @@ _BAD = (TypeError, ValueError, KeyError, AttributeError, OverflowError, Recursio
 
 def read(source: Source, data: bytes) -> Digest:
     """The digest of one dump; a dump that cannot be read gives a note on the source and no event."""
+    with _without_collector():
+        return _read(source, data)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A dump is hundred thousands of young lists, none of which can be garbage while it is read."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _read(source: Source, data: bytes) -> Digest:
     try:
         dump, note = _load(data)
         event, skipped = _dump(source, dump)

@@ -82,7 +82,8 @@ def call(name: str, inputs: Sizes, outputs: Sizes, dtypes: tuple[str, ...]) -> C
     op = _OPS.get(name.lower(), name)
     sizes = outputs if op in ("ReduceScatter", "Scatter", "Recv") and outputs else inputs
     count = None if op in ("AlltoAll", "Coalesced", "Barrier") or not sizes else elements(sizes)
-    return Call(op, count, dtype(dtypes[0]) if dtypes else None, None, peer)
+    kind = dtype(dtypes[0]) if dtypes and op not in ("Coalesced", "Barrier") else None
+    return Call(op, count, kind, None, peer)
 
 
 def elements(sizes: Sizes) -> int:

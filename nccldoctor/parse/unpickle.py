@@ -1,6 +1,5 @@
 """Reads pickles of plain data from strangers: no global is ever looked up, and a cut file is read as far as it goes."""
 
-import gc
 import io
 import pickle
 import re
@@ -36,7 +35,7 @@ def loads(data: bytes) -> tuple[Any, bool]:
     """
     try:
         if _is_plain(data):
-            return _load(data), False
+            return _Unpickler(io.BufferedReader(io.BytesIO(data), len(data))).load(), False
     except Refused:
         raise
     except Exception:  # a torn pickle raises whatever its torn part looks like
@@ -59,17 +58,6 @@ def _is_plain(data: bytes) -> bool:
             return data[position : position + 1] == b"."
         position += 5 + int.from_bytes(data[position + 1 : position + 5], "little")
     return False
-
-
-def _load(data: bytes) -> Any:
-    """Without the collector's passes over hundred thousands of young lists, none of which can be garbage."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return _Unpickler(io.BufferedReader(io.BytesIO(data), max(len(data), 1))).load()
-    finally:
-        if collecting:
-            gc.enable()
 
 
 class _Unpickler(pickle.Unpickler):

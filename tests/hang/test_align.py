@@ -32,7 +32,7 @@ def _compare(streams: Sequence[list[Call]]) -> tuple[list[Lane], list[Divergence
     ]
     found = compare(places, digests, reader)
     assert sum(n for _, n in asked) <= 6 * WINDOW * len(streams)
-    return found
+    return found.lanes, found.divergences
 
 
 def _table(pid: int, calls: list[Call]) -> CallTable:

@@ -18,7 +18,17 @@ code = "COLL01"
 name = "different-collectives"
 severity = Severity.ERROR
 needs = (Evidence.CALLS, Evidence.RECORDER, Evidence.RAS, Evidence.WATCHDOG)
-explains = ("COLL02", "HANG01", "HANG02", "HANG04", "HANG05", "HANG06", "NET10", "CRASH02")
+explains = (
+    "COLL02",
+    "CRASH01",
+    "HANG01",
+    "HANG02",
+    "HANG04",
+    "HANG05",
+    "HANG06",
+    "NET10",
+    "CRASH02",
+)
 remedy = (
     "make every rank call the same collectives in the same order: look for branches on rank, loss, or batch count",
     "TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun …  # PyTorch then checks each call and raises at the first difference",

@@ -152,7 +152,7 @@ def _confidence(wait: Wait, signs: Sequence[stuck.Sign]) -> Confidence:
         return Confidence.MEDIUM if strong else Confidence.LOW
     if strong and (len(wait.agreeing) > 1 or wait.agreeing[0] is not Origin.RAS):
         return Confidence.HIGH
-    if strong or signs or len(wait.agreeing) > 1:
+    if signs or len(wait.agreeing) > 1 or Origin.RECORDER in wait.agreeing:
         return Confidence.MEDIUM
     return Confidence.LOW
 
@@ -188,7 +188,7 @@ def _explanation(
     if signs:
         parts.append("Signs of a hang: " + "; ".join(dict.fromkeys(s.what for s in signs)) + ".")
     else:
-        parts.append("Nothing else shows that the job stands still: the logs may simply end here.")
+        parts.append("Nothing else shows that the job stands still: the files may simply end here.")
     return " ".join(parts)
 
 
