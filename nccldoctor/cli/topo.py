@@ -13,7 +13,8 @@ from nccldoctor.errors import DoctorError
 @click.option(
     "--json", "json_file", metavar="FILE", help="Write it as JSON; - for standard output."
 )
-def command(paths: tuple[str, ...], json_file: str | None) -> None:
+@click.option("--svg", "svg_file", metavar="FILE", help="Draw the links of the (first) host.")
+def command(paths: tuple[str, ...], json_file: str | None, svg_file: str | None) -> None:
     """Show this machine's GPUs and links, or those in PATH….
 
     PATH… are saved outputs of `nvidia-smi topo -m`, `nvidia-smi -q`, `nvidia-smi nvlink -s` or `rocm-smi --showtopo`,
@@ -25,6 +26,8 @@ def command(paths: tuple[str, ...], json_file: str | None) -> None:
     nccldoctor topo nccl_topo.xml
     """
     states = _saved(paths) if paths else [_here()]
+    if svg_file is not None:
+        _draw(Path(svg_file), states)
     if json_file is not None:
         _write(json_file, states)
         if json_file == "-":
@@ -201,6 +204,18 @@ def _grid(devices: list[str], links: dict[tuple[str, str], str]) -> list[str]:
         cells = ["X" if row == column else links.get((row, column), "-") for column in devices]
         lines.append(f"{row:<{width}}" + "".join(f"{cell:>{width}}" for cell in cells))
     return lines
+
+
+def _draw(target: Path, states: list[dict[str, Any]]) -> None:
+    from nccldoctor.report.svg.standalone import link_picture
+
+    state = next((state for state in states if state.get("matrix")), None)
+    matrix = state["matrix"] if state else {"devices": [], "links": []}
+    links = {(a, b): link for a, b, link in matrix["links"]}
+    picture = link_picture(matrix["devices"], links, state.get("host") if state else None)
+    if picture is None:
+        raise DoctorError("There is no link matrix of 2 to 48 devices to draw")
+    target.write_text(picture + "\n", encoding="utf-8")
 
 
 def _write(target: str, states: list[dict[str, Any]]) -> None:

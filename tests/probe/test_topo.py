@@ -1,5 +1,7 @@
 """Islands, rank orders, visible devices, and matrices from NCCL's own files."""
 
+from xml.etree import ElementTree
+
 from click.testing import CliRunner
 
 from nccldoctor.cli.topo import command
@@ -92,3 +94,8 @@ def test_command_reads_saved_text(tmp_path) -> None:  # type: ignore[no-untyped-
     assert again.exit_code == 0
     from_json = CliRunner().invoke(command, [str(tmp_path / "topo.json")])
     assert "2 islands" in from_json.output
+    drawn = CliRunner().invoke(command, [str(file), "--svg", str(tmp_path / "topo.svg")])
+    assert drawn.exit_code == 0, drawn.output
+    root = ElementTree.parse(tmp_path / "topo.svg").getroot()  # noqa: S314, our own file
+    assert root.tag.endswith("svg")
+    assert (tmp_path / "topo.svg").read_text().count("GPU7") > 1
