@@ -68,6 +68,8 @@ def command(
 
     from nccldoctor.collect import bundle
     from nccldoctor.collect.probe import session as probing
+    from nccldoctor.collect.probe.levers import try_levers
+    from nccldoctor.collect.probe.whole import run
 
     if beside is not None:
         _beside(beside, ping, step_timeout)
@@ -92,11 +94,11 @@ def command(
     session = probing.prepare(wish, lambda text: click.echo(text, err=True))
     if levers:
         session.found = {"mode": "levers", "world": session.world, "device": session.device}
-        session.found["levers"] = probing.try_levers(session)
+        session.found["levers"] = try_levers(session)
         session.found["ranks"] = session.found["levers"][0]["ranks"]
         body = probing.snapshot(session, session.state)
     else:
-        body = probing.run(session)
+        body = run(session)
     if not session.is_first:
         if body["probe"]["failures"]:
             _write(folder / f"probe-rank{session.places[0].rank}.json", body)

@@ -2,6 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from nccldoctor.collect.probe.launch import Outcome
+from nccldoctor.collect.probe.session import Session, start
+from nccldoctor.errors import DoctorError
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +53,41 @@ def already(lever: Lever, environment: Mapping[str, str]) -> bool:
     return bool(lever.environment) and all(
         environment.get(name) == value for name, value in lever.environment.items()
     )
+
+
+def try_levers(session: Session) -> list[dict[str, Any]]:
+    """Every lever that can tell something here: passed or how it failed, and its rows."""
+    several = session.launched_by != "nccldoctor"
+    if several:
+        raise DoctorError(
+            "Levers need fresh ranks for each: run `nccldoctor probe --levers` on one host"
+        )
+    results = []
+    for number, lever in enumerate(LEVERS):
+        if lever.hosts:
+            continue
+        if already(lever, session.environment):
+            results.append(_lever_result(lever, "already so", Outcome()))
+            continue
+        outcome = start(
+            session, "lever", f"lever{number}", places=session.places, extra=lever.environment
+        )
+        wrong = sum(row["wrong"] for row in outcome.rows)
+        state = outcome.failure.kind if outcome.failure else "wrong" if wrong else "ok"
+        results.append(_lever_result(lever, state, outcome))
+        best = max((row["bus_gbytes_per_second"] for row in outcome.rows), default=0.0)
+        session.say(f"{lever.name}: {state}, {best:.1f} GB/s")
+    return results
+
+
+def _lever_result(lever: Lever, state: str, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "name": lever.name,
+        "environment": dict(lever.environment),
+        "layer": lever.layer,
+        "state": state,
+        "seconds": round(outcome.seconds, 2),
+        "text": outcome.failure.text if outcome.failure else "",
+        "ranks": outcome.ranks,
+        "rows": outcome.rows,
+    }

@@ -1,4 +1,4 @@
-"""One probe from start to snapshot: who takes part, the run, isolation after a failure, and the levers."""
+"""A probe under way: who takes part, in which environment, and how its ranks are started."""
 
 import importlib.util
 import os
@@ -7,16 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from nccldoctor.collect import nvml
-from nccldoctor.collect.probe import levers as lever_list
-from nccldoctor.collect.probe.launch import Failure, Outcome, Place, launch
-from nccldoctor.collect.probe.plan import GIB, Settings, rounds
+from nccldoctor.collect.probe.launch import Outcome, Place, launch
+from nccldoctor.collect.probe.plan import GIB, Settings
 from nccldoctor.errors import DoctorError
 
 Say = Callable[[str], None]
@@ -85,40 +83,6 @@ def prepare(wish: Wish, say: Say) -> Session:
     return Session(wish, say, places, world, device, environment, launched_by, state)
 
 
-def run(session: Session) -> dict[str, Any]:
-    """Measures, isolates what failed, and returns the snapshot for `probe.json`."""
-    wish = session.wish
-    busy: dict[str, Any] = {}
-    ticks = 0
-
-    def look() -> None:
-        nonlocal ticks
-        ticks += 1
-        if session.state and ticks % 40 == 0:  # every two seconds: clocks and links under load
-            busy.update(nvml.host_state() or {})
-
-    outcome = start(session, wish.mode, "probe", on_tick=look)
-    failures = [outcome.failure] if outcome.failure else []
-    session.found = {
-        "mode": wish.mode,
-        "world": session.world,
-        "device": session.device,
-        "launched_by": session.launched_by,
-        "seconds": round(outcome.seconds, 2),
-        "ranks": sorted(outcome.ranks, key=lambda rank: int(rank["rank"])),
-        "rows": outcome.rows,
-        "skipped": outcome.skipped,
-    }
-    wrong = any(row["wrong"] for row in outcome.rows)
-    if failures or wrong:
-        session.say("something failed: each device alone, then in pairs")
-        rows, more = isolate(session)
-        session.found["rows"] = [*outcome.rows, *rows]
-        failures += more
-    session.found["failures"] = [failure.to_dict() for failure in failures]
-    return snapshot(session, busy or session.state)
-
-
 def wait_for_others(session: Session) -> list[Path]:
     """The files of ranks under other supervisors, where the run folder is shared; waits for one step's deadline."""
     last = time.monotonic() + session.wish.step_seconds + 5
@@ -181,91 +145,6 @@ def start(
         on_row=lambda row: session.say(describe(row)) if places is None else None,
         on_tick=on_tick,
     )
-
-
-def isolate(session: Session) -> tuple[list[dict[str, Any]], list[Failure]]:
-    """Each local rank alone, then every local pair, as jobs of their own: rows and failures in global ranks."""
-    rows: list[dict[str, Any]] = []
-    failures: list[Failure] = []
-    order = [place.rank for place in session.places]
-    by_rank = {place.rank: place for place in session.places}
-    at_once = len(order) if session.device == "cuda" else 1
-
-    def together(kind: str, parties: Sequence[tuple[int, ...]]) -> list[bool]:
-        with ThreadPoolExecutor(max_workers=at_once) as pool:
-            jobs = [
-                pool.submit(_small_job, session, kind, tuple(by_rank[rank] for rank in party))
-                for party in parties
-            ]
-        results = [job.result() for job in jobs]
-        for found, failure, _ in results:
-            rows.extend(found)
-            failures.extend([failure] if failure else [])
-        return [ok for _, _, ok in results]
-
-    alone = together("single", [(rank,) for rank in order])
-    sound = [rank for rank, ok in zip(order, alone, strict=True) if ok]
-    for meeting in rounds(["here"] * len(sound)):
-        together("pair", [(sound[a], sound[b]) for a, b in meeting])
-    return rows, failures
-
-
-def _small_job(
-    session: Session, kind: str, places: tuple[Place, ...]
-) -> tuple[list[dict[str, Any]], Failure | None, bool]:
-    ranks = tuple(place.rank for place in places)
-    title = f"{kind} {'-'.join(map(str, ranks))}"
-    outcome = start(session, kind, title.replace(" ", "-"), places=places)
-    for row in outcome.rows:
-        row.update(
-            group=kind,
-            members=list(ranks),
-            wrong_by_rank={str(ranks[int(r)]): n for r, n in row["wrong_by_rank"].items()},
-            rank_us={str(ranks[int(r)]): t for r, t in row["rank_us"].items()},
-        )
-    failure = outcome.failure and replace(outcome.failure, step=title, ranks=ranks, missing=())
-    wrong = sum(row["wrong"] for row in outcome.rows)
-    state = failure.kind if failure else f"{wrong} wrong" if wrong else "ok"
-    session.say(f"{title}: {state}")
-    return outcome.rows, failure, failure is None and not wrong
-
-
-def try_levers(session: Session) -> list[dict[str, Any]]:
-    """Every lever that can tell something here: passed or how it failed, and its rows."""
-    several = session.launched_by != "nccldoctor"
-    if several:
-        raise DoctorError(
-            "Levers need fresh ranks for each: run `nccldoctor probe --levers` on one host"
-        )
-    results = []
-    for number, lever in enumerate(lever_list.LEVERS):
-        if lever.hosts:
-            continue
-        if lever_list.already(lever, session.environment):
-            results.append(_lever_result(lever, "already so", Outcome()))
-            continue
-        outcome = start(
-            session, "lever", f"lever{number}", places=session.places, extra=lever.environment
-        )
-        wrong = sum(row["wrong"] for row in outcome.rows)
-        state = outcome.failure.kind if outcome.failure else "wrong" if wrong else "ok"
-        results.append(_lever_result(lever, state, outcome))
-        best = max((row["bus_gbytes_per_second"] for row in outcome.rows), default=0.0)
-        session.say(f"{lever.name}: {state}, {best:.1f} GB/s")
-    return results
-
-
-def _lever_result(lever: lever_list.Lever, state: str, outcome: Outcome) -> dict[str, Any]:
-    return {
-        "name": lever.name,
-        "environment": dict(lever.environment),
-        "layer": lever.layer,
-        "state": state,
-        "seconds": round(outcome.seconds, 2),
-        "text": outcome.failure.text if outcome.failure else "",
-        "ranks": outcome.ranks,
-        "rows": outcome.rows,
-    }
 
 
 def describe(row: Mapping[str, Any]) -> str:
