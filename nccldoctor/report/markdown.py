@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from nccldoctor import __version__
 from nccldoctor.model.finding import Finding
 from nccldoctor.model.report import Report
+from nccldoctor.report.places import common_folder, place
+from nccldoctor.report.steps import step
 from nccldoctor.report.summary import key_facts
 from nccldoctor.report.words import harmless, listed, plural, ranks_said
 
@@ -20,9 +22,10 @@ def render(report: Report) -> str:
     head = [*_verdict(report), *_table(report.findings)]
     tail = _tail(report)
     room = LIMIT_BYTES - _bytes(head) - _bytes(tail) - 200
+    folder = common_folder(report)
     body: list[str] = []
     for number, finding in enumerate(report.findings):
-        block = _folded(finding)
+        block = _folded(finding, folder)
         room -= _bytes(block)
         if room < 0:
             body += [f"… and {plural(len(report.findings) - number, 'finding')} more.", ""]
@@ -41,7 +44,7 @@ def _verdict(report: Report) -> list[str]:
     lines += [f"{text(who)}{code}{sure}".removeprefix(" · "), ""] if who or code or sure else []
     if verdict.next:
         lines += ["**Next**", ""]
-        lines += [f"{n}. {_code(step)}" for n, step in enumerate(verdict.next, 1)]
+        lines += [f"{n}. {_step(words)}" for n, words in enumerate(verdict.next, 1)]
         lines.append("")
     told = " · ".join(f"{name}: {text(value)}" for name, value in key_facts(report))
     return [*lines, told, ""] if told else lines
@@ -59,10 +62,9 @@ def _table(findings: Sequence[Finding]) -> list[str]:
     return ["| code | severity | confidence | finding |", "|---|---|---|---|", *rows, *more, ""]
 
 
-def _folded(finding: Finding) -> list[str]:
+def _folded(finding: Finding, folder: str) -> list[str]:
     evidence = [
-        f"{harmless(line.file)}:{line.number}: {_cut(harmless(line.text))}"
-        for line in finding.evidence[:12]
+        f"{place(line, folder)}: {_cut(harmless(line.text))}" for line in finding.evidence[:12]
     ]
     if len(finding.evidence) > 12:
         evidence.append(f"… {len(finding.evidence) - 12} lines more")
@@ -73,7 +75,7 @@ def _folded(finding: Finding) -> list[str]:
         "",
         text(finding.explanation[:4000]),
         "",
-        *([f"- {_code(step)}" for step in finding.remedy[:8]] + [""] if finding.remedy else []),
+        *([f"- {_step(words)}" for words in finding.remedy[:8]] + [""] if finding.remedy else []),
         *(["Follows from it: " + ", ".join(finding.consequences), ""] * bool(finding.consequences)),
         fence,
         *evidence,
@@ -96,7 +98,7 @@ def _tail(report: Report) -> list[str]:
         for n in report.not_checked:
             by.setdefault((n.because, n.turn_on), []).append(n.code)
         lines += [
-            f"- {', '.join(codes)}: {text(because)}. Turn on: {_code(turn_on)}"
+            f"- {', '.join(codes)}: {text(because)}. Turn on: {_step(turn_on)}"
             for (because, turn_on), codes in sorted(by.items())[:40]
         ]
         lines += ["", "</details>", ""]
@@ -111,6 +113,25 @@ def _tail(report: Report) -> list[str]:
 def text(words: str) -> str:
     """Words as Markdown text: nothing in them is markup, a mention or a link."""
     return " ".join(_SPECIAL.sub(r"\\\1", harmless(words)).replace("://", ":\u200b//").split())
+
+
+def _step(words: str) -> str:
+    """A command as code with its comment behind it; advice as text, with its own code."""
+    found = step(words)
+    if found.command:
+        return _code(found.words) + (f" {text(found.why)}" if found.why else "")
+    parts = found.words.split("`")
+    if len(parts) % 2 == 0:
+        return text(found.words)
+    return "".join(
+        _code(part) if number % 2 else _spaced(part) for number, part in enumerate(parts) if part
+    )
+
+
+def _spaced(words: str) -> str:
+    """`text` that keeps the blanks at its ends."""
+    left, right = words[:1].isspace(), words[-1:].isspace()
+    return " " * left + text(words) + " " * (right and bool(words.strip()))
 
 
 def _html(words: str) -> str:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from nccldoctor.model.finding import Finding, Severity
 from nccldoctor.model.report import Report, Status
+from nccldoctor.report.places import common_folder, place
 from nccldoctor.report.summary import key_facts
 from nccldoctor.report.words import harmless, listed, plural, ranks_said
 
@@ -29,7 +30,7 @@ def show(report: Report, written: Path | None = None, console: Console | None = 
     console = console or Console(highlight=False)
     console.print(_verdict(report))
     if report.findings:
-        console.print(_findings(report.findings))
+        console.print(_findings(report.findings, common_folder(report)))
     for line in _footer(report, written):
         console.print(line, soft_wrap=True)
 
@@ -51,7 +52,7 @@ def _verdict(report: Report) -> RenderableType:
     return Panel(Group(*parts), title=title, title_align="left", border_style=style)
 
 
-def _findings(findings: tuple[Finding, ...]) -> RenderableType:
+def _findings(findings: tuple[Finding, ...], folder: str) -> RenderableType:
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
@@ -60,7 +61,7 @@ def _findings(findings: tuple[Finding, ...]) -> RenderableType:
         style = _SEVERITIES[finding.severity]
         first = finding.evidence[0]
         words = Text(harmless(finding.title))
-        words.append(f"\n{harmless(first.file)}:{first.number}", style="dim")
+        words.append(f"\n{place(first, folder)}", style="dim")
         if finding.role.value == "consequence":
             words.append("  follows from the above", style="dim")
         table.add_row(

@@ -8,6 +8,7 @@ from nccldoctor.model.report import Report
 from nccldoctor.report.evidence import MOST_LINES, prose, shown_lines
 from nccldoctor.report.json import to_dict
 from nccldoctor.report.lanes import communicators
+from nccldoctor.report.places import common_folder
 from nccldoctor.report.standing import by_state, standings
 from nccldoctor.report.summary import key_facts
 from nccldoctor.report.svg.curves import curves
@@ -34,7 +35,7 @@ _JOBS, _COMMUNICATORS, _INPUTS, _UNKNOWN, _FINDINGS = 4, 200, 400, 60, 300
 def view(report: Report) -> dict[str, Any]:
     """The names that the templates know."""
     data = to_dict(report)
-    folder = _common_folder([i["path"] for i in data["inputs"]])
+    folder = common_folder(report)
     _shorten(data, folder)
     sign, word = _STATUS[data["verdict"]["status"]]
     shown = data["findings"][:_FINDINGS]
@@ -58,15 +59,6 @@ def view(report: Report) -> dict[str, Any]:
         "input_bytes": sum(i["bytes"] for i in data["inputs"]),
         "notes": data["notes"],
     }
-
-
-def _common_folder(paths: list[str]) -> str:
-    """The folder that all inputs lie below, with its slash; empty where there is none."""
-    if len(paths) < 2:
-        return ""
-    first, last = min(paths), max(paths)
-    alike = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
-    return first[: first.rfind("/", 0, alike) + 1]
 
 
 def _shorten(data: dict[str, Any], folder: str) -> None:
