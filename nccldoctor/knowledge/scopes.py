@@ -129,6 +129,15 @@ SWITCHES: Mapping[str, Switch] = {
         "InfiniBand and RoCE",
         "sockets reach a few GB/s where a 400 Gb/s HCA does nearly 50",
     ),
+    "NCCL_NET": Switch(
+        "every network but sockets",
+        "sockets reach a few GB/s where a 400 Gb/s HCA does nearly 50",
+    ),
+    "NCCL_P2P_LEVEL": Switch(
+        "direct GPU-to-GPU copies (NVLink, PCIe peer-to-peer)",
+        "measured on 2 x H200: 28 instead of 327 GB/s bus bandwidth",
+    ),
+    "NCCL_NET_GDR_LEVEL": Switch("GPUDirect RDMA", "every byte takes a copy through host memory"),
     "NCCL_NVLS_ENABLE": Switch("NVLink SHARP", "up to a third of all-reduce bandwidth on NVSwitch"),
     "NCCL_PXN_DISABLE": Switch("reaching NICs through another GPU", "slower all-to-all on rails"),
     "NCCL_CUMEM_ENABLE": Switch("cuMem memory", "no NVLS, no user-buffer registration"),

@@ -85,8 +85,9 @@ NCCL = [
     Pattern(
         fabric.PortEvent,
         "async e",
-        r"^NET/IB ?: (?P<device>\S+) Got (?:non-fatal )?async (?:error )?event ?: (?P<event>[^(]*?)(?:\(\d+\))?\s*$",
+        r"^NET/IB ?: (?:(?P<device>\S+) )?Got (?:non-fatal )?async (?:error )?event ?: (?P<event>[^(]*?)(?:\(\d+\))?\s*$",
         {
+            "2.3-2.19": "NET/IB : Got async event : GID table change",
             "2.20-2.22": "NET/IB : mlx5_0:1 Got async event : port error",
             "2.23-2.28.3": "NET/IB : mlx5_0:1 Got async error event: port error",
         },

@@ -18,6 +18,7 @@ from nccldoctor.knowledge.conflicts import (
     OFF,
     ON,
 )
+from nccldoctor.knowledge.precedence import FILES, PRECEDENCE
 from nccldoctor.model.events.nccl import EnvironmentSet
 from nccldoctor.model.events.state import ProcessEnvironment
 from nccldoctor.model.finding import Confidence, Severity
@@ -90,10 +91,11 @@ def _from_file(job: Job) -> Iterable[Found]:
             told.add(event.variable)
             yield Found(
                 title=f"{event.variable}={event.value} comes from a configuration file, not from the environment",
+                explanation=f"The first that sets a variable wins: {'; then '.join(PRECEDENCE)}.",
                 evidence=(event.line,),
                 severity=Severity.NOTE,
                 confidence=Confidence.MEDIUM,
-                remedy=('grep . /etc/nccl.conf ~/.nccl.conf "$NCCL_CONF_FILE"',),
+                remedy=(f'grep . {" ".join(FILES)} "$NCCL_CONF_FILE"',),
             )
 
 

@@ -1,6 +1,6 @@
 """Emergency settings are still set in a run that works.
 
-NCCL_MAX_NCHANNELS=1 with NCCL_BUFFSIZE=16777216, a forced NCCL_ALGO or NCCL_PROTO, or sockets by NCCL_NET are handed
+NCCL_MAX_NCHANNELS=1 with NCCL_BUFFSIZE=16777216, and a forced NCCL_ALGO or NCCL_PROTO are handed
 around as cures for hangs. They make most jobs run and all of them slow: on 2 x H200 the first pair takes all-reduce
 from 327 to 22 GB/s bus bandwidth. A setting that was measured and wanted is not a fault; say so with --ignore ENV07.
 """
@@ -66,8 +66,6 @@ def _fallback(setting: Setting) -> bool:
         return value is not None and 0 < value <= FEW_CHANNELS
     if setting.variable == "NCCL_BUFFSIZE":
         return value is not None and value >= LARGE_BUFFER
-    if setting.variable == "NCCL_NET":
-        return setting.value.lower() == "socket"
     if setting.variable in ("NCCL_ALGO", "NCCL_PROTO"):
         one = "," not in setting.value and not setting.value.startswith("^")
         return bool(setting.value) and one and problem(setting.variable, setting.value) is None

@@ -48,24 +48,28 @@ def check(job: Job) -> Iterable[Found]:
 
 def _turns_off(setting: Setting) -> bool:
     value = number(setting)
+    if setting.variable == "NCCL_NET":
+        return setting.value.lower() == "socket"
+    if setting.variable.endswith("_LEVEL"):
+        return value == 0 or setting.value.upper() == "LOC"
     if setting.variable.endswith("_ENABLE"):
         return value == 0
     return value is not None and value != 0
 
 
 def _hardware(job: Job, variable: str) -> list[Event]:
-    """What shows that the machine has what the variable turns off, and that it would be used."""
-    if variable in ("NCCL_P2P_DISABLE", "NCCL_P2P_DIRECT_DISABLE"):
+    """What shows that the machine has what the variable turns off, or that something slower is used for it."""
+    if variable.startswith("NCCL_P2P_"):
         return [*_nvlink(job), *_through_shm(job)]
-    if variable == "NCCL_IB_DISABLE":
+    if variable in ("NCCL_IB_DISABLE", "NCCL_NET"):
         devices = [e for e in job.events(NetDevices) if e.network == "IB" and "[0]" in e.devices]
         across = [e for e in job.events(Edge) if e.detail.startswith("Socket")]
         return [*devices, *across] if several_hosts(job) else []
+    if variable == "NCCL_NET_GDR_LEVEL":
+        return [e for e in job.events(Edge) if e.transport == "NET" and e.detail.startswith("IB")]
     if variable == "NCCL_SHM_DISABLE":
         local = {e.speaker.host for e in job.events(CommShape) if e.hosts == 1}
         return [e for e in job.events(Edge) if e.transport == "NET" and e.speaker.host in local]
-    if variable == "NCCL_MNNVL_ENABLE":
-        return []
     return []
 
 
@@ -99,8 +103,20 @@ fires_on = {
     + _H
     + "Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0\n"
     + "gpu-2:81:81 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [receive] via NET/Socket/0\n",
+    "sockets forced": "NCCL_NET=Socket\n"
+    + _H
+    + "Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0\n"
+    + "gpu-2:81:81 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [receive] via NET/Socket/0\n",
+    "2.26, GPUDirect off": _H
+    + "NCCL_NET_GDR_LEVEL set by environment to LOC\n"
+    + _H
+    + "Channel 00/0 : 1[1] -> 2[0] [send] via NET/IB/0\n",
 }
 silent_on = {
+    "a level that allows P2P": _H
+    + "NCCL_P2P_LEVEL set by environment to NVL\n"
+    + _H
+    + "Channel 00 : 0[1b000] -> 1[3d000] via SHM/direct/direct\n",
     "on": _H
     + "NCCL_P2P_DISABLE set by environment to 0\n"
     + _H
