@@ -92,3 +92,17 @@ def wait_for_ranks(folder: Path, environ: Mapping[str, str], seconds: float = 15
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and len(list(folder.glob("run_rank_*.json"))) < world:
         time.sleep(0.2)
+
+
+def set_aside(folder: Path) -> None:
+    """Moves the evidence of a hang that went away beside the run folder: it is no evidence of how the job ended."""
+    number = 1
+    while (beside := folder.with_name(f"{folder.name}-slow-{number}")).exists():
+        number += 1
+    try:
+        beside.mkdir()
+        for pattern in ("evidence*.json", "fr_rank_*", "ras_*", "nvidia-smi*.txt", "report.*"):
+            for file in sorted(folder.glob(pattern)):
+                file.replace(beside / file.name)
+    except OSError:
+        return

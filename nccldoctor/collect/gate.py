@@ -7,29 +7,35 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from nccldoctor.collect import bundle, hostfacts, observe, procfs, ras, stacks
+from nccldoctor.collect import bundle, hostfacts, procfs, ras, stacks
 from nccldoctor.collect.intake import Intake, RankState
 
 _RAS_APART = 4.0
 
 
 def take(
-    folder: Path, intake: Intake, why: str, *, ras_address: str | None, suffix: str = ""
+    folder: Path,
+    ranks: list[RankState],
+    why: str,
+    *,
+    intake: Intake | None,
+    ras_address: str | None,
+    suffix: str = "",
 ) -> dict[str, Any]:
     """Leaves stacks, recorder dumps, RAS answers, environments and host state in `folder`; what came of each.
 
-    Every part has its own limit in seconds and fails alone; the whole takes at most thirty.
+    Without `intake` (a job that nccldoctor did not start) nothing is asked of the ranks themselves. Every part has its own limit in seconds and fails alone; the whole takes at most thirty.
     """
     began = time.monotonic()
-    ranks = observe.living(intake)
     with ThreadPoolExecutor(5) as pool:
         parts: dict[str, Future[Any]] = {
             "stacks": pool.submit(stacks.of_ranks, ranks, folder, 8.0),
-            "dumps": pool.submit(recorder_dumps, folder, intake, ranks, 12.0),
             "ras": pool.submit(ras_answers, folder, ras_address, suffix),
             "xids": pool.submit(hostfacts.xids),
             "nvidia_smi": pool.submit(hostfacts.nvidia_smi, folder),
         }
+        if intake is not None:
+            parts["dumps"] = pool.submit(recorder_dumps, folder, intake, ranks, 12.0)
         environments = [
             {"rank": s.rank, "pid": s.pid, "variables": hostfacts.variables(s.pid)} for s in ranks
         ]
@@ -47,7 +53,7 @@ def take(
         "host_state": host,
         "stacks": found["stacks"] or [],
         "xids": found["xids"] or [],
-        "dumps": found["dumps"] or {},
+        "dumps": found.get("dumps") or {},
         "ras": found["ras"] or [],
         "reports": last,
         "took_seconds": round(time.monotonic() - began, 1),

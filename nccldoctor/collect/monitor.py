@@ -20,6 +20,7 @@ class Monitor:
     report: Callable[[Session], None]
     every: float = 1.0
     settle_seconds: float = 0.0
+    recovered: Callable[[], None] = lambda: None
     _next: float = 0.0
     _last: Verdict = field(default_factory=lambda: Verdict(State.STARTING))
     _hung_since: float | None = None
@@ -36,9 +37,9 @@ class Monitor:
         before, self._last = self._last, verdict
         if not verdict.state.hung:
             if before.state.hung:
-                self.say("the job moves again")
-                if session.outcome.hang is not None:
-                    session.outcome.hang["recovered"] = True
+                self.say("the job moves again: it was slow, not hung")
+                self.recovered()
+                session.forget_evidence()
                 self._hung_since = None
             return None
         if self._hung_since is not None:

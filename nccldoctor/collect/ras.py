@@ -7,6 +7,7 @@ not in this file.
 import json
 import re
 import socket
+from collections.abc import Callable, Mapping
 from typing import Any
 
 _SPARE_SECONDS = 6.0
@@ -51,18 +52,26 @@ def version(answer: str) -> tuple[int, int] | None:
 
 
 def launched(answer: str) -> dict[int, dict[str, int]]:
-    """Per rank of its communicator the collectives launched, {rank: {comm and operation: count}}, from a JSON answer."""
+    """Per rank of its communicator the collectives launched, {rank: {communicator: count}}, from a JSON answer."""
+    return _launched(answer, lambda row: int(row["rank"]))
+
+
+def launched_by_process(answer: str) -> dict[int, dict[str, int]]:
+    """The same per process number, for the processes of one host."""
+    return _launched(answer, lambda row: int(row["pid"]))
+
+
+def _launched(answer: str, key: Callable[[Mapping[str, Any]], int]) -> dict[int, dict[str, int]]:
     try:
-        body: dict[str, Any] = json.loads(answer)
+        body: dict[str, Any] = json.loads(answer[answer.find("{") :])
     except ValueError:
         return {}
     found: dict[int, dict[str, int]] = {}
     for comm in body.get("communicators", []):
-        key = f"{comm.get('hash')}/{comm.get('secondary_hash')}"
-        for rank in comm.get("ranks", []):
-            counts = rank.get("collective_counts") or {}
-            row = found.setdefault(int(rank["rank"]), {})
-            row[key] = sum(int(value) for value in counts.values())
+        name = f"{comm.get('hash')}/{comm.get('secondary_hash')}"
+        for row in comm.get("ranks", []):
+            counts = row.get("collective_counts") or {}
+            found.setdefault(key(row), {})[name] = sum(int(value) for value in counts.values())
     return found
 
 

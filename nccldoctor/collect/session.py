@@ -155,6 +155,11 @@ class Session:
             else:
                 self.outcome.ended = _ended(message, self._first)
 
+    def forget_evidence(self) -> None:
+        """The job has recovered: the hang did not happen, and the next trouble finds the gate open."""
+        self._gated = False
+        self.outcome.hang = None
+
     def take_evidence(self, why: str) -> None:
         """Evidence is taken once, and never at the cost of the job's end."""
         if self._gated:

@@ -26,14 +26,14 @@ def of_ranks(ranks: Sequence[RankState], folder: Path, seconds: float) -> list[d
         return list(pool.map(lambda state: _of_rank(state, folder, seconds), ranks))
 
 
-def of_process(pid: int, seconds: float) -> list[dict[str, Any]] | None:
-    """All Python threads of a process as py-spy sees them, None where it cannot."""
+def of_process(pid: int, seconds: float, *, gently: bool = False) -> list[dict[str, Any]] | None:
+    """All Python threads of a process as py-spy sees them, None where it cannot; `gently` never pauses it."""
     tool = py_spy()
     reading = procfs.read(pid)
     if tool is None or reading is None:
         return None
     # A stopped process does not answer to ptrace; its memory can be read all the same.
-    gentle = ["--nonblocking"] if reading.state in "TtD" else []
+    gentle = ["--nonblocking"] if gently or reading.state in "TtD" else []
     for flags in (gentle, ["--nonblocking"]):
         try:
             done = subprocess.run(

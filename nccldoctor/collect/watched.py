@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nccldoctor.collect import bundle, environment, gate, hostfacts
+from nccldoctor.collect import bundle, environment, gate, hostfacts, observe
 from nccldoctor.collect.environment import Setting
 from nccldoctor.collect.intake import Intake
 from nccldoctor.collect.launch import Plan
@@ -64,7 +64,14 @@ def run(
 
     def take(session: Session, why: str) -> None:
         say(f"taking evidence ({why})")
-        taken = gate.take(folder, intake, why, ras_address=job.get("NCCL_RAS_ADDR"), suffix=suffix)
+        taken = gate.take(
+            folder,
+            observe.living(intake),
+            why,
+            intake=intake,
+            ras_address=job.get("NCCL_RAS_ADDR"),
+            suffix=suffix,
+        )
         if taken["trouble"]:
             session.outcome.troubles.append(taken["trouble"])
 
@@ -79,6 +86,7 @@ def run(
         written,
         every=options.every_seconds,
         settle_seconds=_SETTLE_SECONDS if options.several else 0.0,
+        recovered=lambda: bundle.set_aside(folder),
     )
     session = Session(
         plan.command, job, intake, name, options.grace_seconds, tick=monitor.tick, gate=take
