@@ -44,7 +44,7 @@ SUBSYSTEMS = [
     "Channel {channel:02d}/0 : 0[0] -> 1[1] via P2P/CUMEM/read",
     "GPU/0-60 :GPU/0-60 (0/5000.0/LOC) GPU/0-70 (2/370.8/NVL) CPU/0-0 (1/48.0/PHB)",
     "resp.opId=0x7f{n:010x} matches expected opId=0x7f{n:010x}",
-    "AllReduce: {n} Bytes -> Algo RING proto SIMPLE channel{{Lo..Hi}}={{0..23}}",
+    "AllReduce: {size} Bytes -> Algo RING proto SIMPLE channel{{Lo..Hi}}={{0..23}}",
 ]
 
 
@@ -214,7 +214,7 @@ def write_subsystems(path: Path, size: int) -> None:
             lines = []
             for text in SUBSYSTEMS:
                 number += 1
-                message = text.format(n=number * 7919 % 1_000_003, channel=number % 24)
+                message = text.format(n=number * 7919 % 1_000_003, channel=number % 24, size=4096 << number % 7)
                 lines.append(head(0, 0) + message)
             written += file.write(("\n".join(lines) + "\n").encode())
 

@@ -20,7 +20,7 @@ _MOST_PIECES = 1 << 14
 _MOST_HEADS = 1 << 13
 _MOST_HOSTS = 1 << 12
 _CHUNKS_A_BLOCK = 16
-_SETTLING = 20_000
+_SETTLING = 4_000
 _POINT_TO_POINT = frozenset(op.encode() for op in POINT_TO_POINT)
 
 Key = tuple[bytes, bytes, bytes]
@@ -43,10 +43,22 @@ class _After(dict[bytes, Step]):
         self.process = process
         self.device = device
         self.op = op
-        self.puts: dict[bytes, Put] = {}
+        self.puts = _Puts(self)
 
     def __missing__(self, piece: bytes) -> Step:
         return self.calls.step(self, piece)
+
+
+class _Puts(dict[bytes, Put]):
+    """What follows one head, by the end of the call's line alone."""
+
+    __slots__ = ("after",)
+
+    def __init__(self, after: _After) -> None:
+        self.after = after
+
+    def __missing__(self, end: bytes) -> Put:
+        return self.after.calls.put(self.after, end)
 
 
 class CallReader:
@@ -63,7 +75,7 @@ class CallReader:
         self._place = place
         self._nowhere = _After(self, None, -1, b"")
         self._after: dict[tuple[bytes, bytes, bytes, bytes], _After] = {}
-        self._heads: dict[bytes, _After] = {}
+        self._heads: dict[bytes, _Puts] = {}
         self._sequences: dict[Key, Sequence] = {}
         self._inits: Counter[Key] = Counter()
         self._starting: set[Key] = set()
@@ -76,7 +88,7 @@ class CallReader:
         self._line = 1
         self._offset = 0
         self._apart = self._uneven = False
-        self._pieces = self._misses = self._settled = self._chunks = self._block = 0
+        self._width = self._pieces = self._misses = self._settled = self._chunks = self._block = 0
 
     @property
     def lines(self) -> int:
@@ -142,7 +154,7 @@ class CallReader:
             return append, symbol, following
         if not newline or len(rest) != len(head):
             self._uneven = True
-        append, symbol = self._put(after, end)
+        append, symbol = self.put(after, end)
         step = append, symbol, self._after_head(head if newline else end)
         self._misses += 1
         self._pieces += 1
@@ -153,25 +165,40 @@ class CallReader:
 
     def _take_apart(self, pieces: list[bytes]) -> None:
         """The loop of `feed` with bodies and heads apart, for files that combine them in too many ways."""
-        after = self._nowhere
+        puts = self._nowhere.puts
         heads = self._heads
+        width = self._width
         for piece in pieces:
-            end, newline, head = piece.partition(b"\n")
-            put = after.puts.get(end) or self._put(after, end)
-            start = head.rfind(b" ", 0, head.rfind(b" [")) + 1
-            following = heads.get(head[start:])
-            append, symbol = put
-            if following is None or not newline or b"\n" in head:
-                middle, _, head = head.rpartition(b"\n")
-                if middle and (starting := self._aside(middle)):
-                    append = self._append_and_restart(append, starting, self._now[0].find(middle))
-                if not newline or (piece[len(end) + 1 :] != head and not middle):
-                    self._uneven = True
-                following = self._after_head(head if newline else end)
-                if newline and head and len(heads) < _MOST_HEADS:
-                    heads[head[head.rfind(b" ", 0, head.rfind(b" [")) + 1 :]] = following
+            end, _, head = piece.partition(b"\n")
+            append, symbol = puts[end]
+            following = heads.get(head[width:])
+            if following is None:
+                append, following = self._new_head(piece, append)
+                width = self._width
             append(symbol)
-            after = following
+            puts = following
+
+    def _new_head(
+        self, piece: bytes, append: Callable[[Symbol], object]
+    ) -> tuple[Callable[[Symbol], object], "_Puts"]:
+        """What follows a head that is not in the dictionary, or has lines before it, or another width of prefix."""
+        end, newline, rest = piece.partition(b"\n")
+        middle, _, head = rest.rpartition(b"\n")
+        if middle and (starting := self._aside(middle)):
+            append = self._append_and_restart(append, starting, self._now[0].find(middle))
+        if not newline or (len(rest) != len(head) and not middle):
+            self._uneven = True
+        if not newline:
+            return append, self._after_head(end).puts
+        width = head.rfind(b" ", 0, head.rfind(b" [")) + 1
+        key = head[width:]
+        following = self._heads.get(key)
+        if following is None:
+            following = self._after_head(head).puts
+            if head and len(self._heads) < _MOST_HEADS:
+                self._heads[key] = following
+        self._width = width
+        return append, following
 
     def _forget_pieces(self) -> None:
         for after in self._after.values():
@@ -180,10 +207,11 @@ class CallReader:
         self._nowhere.clear()
         self._pieces = 0
 
-    def _put(self, after: _After, end: bytes) -> Put:
+    def put(self, after: _After, end: bytes) -> Put:
         """Where the call goes that has this head and this end."""
         match = _BODY(end)
         if match is None or after.process is None:
+            after.puts[end] = self._drop, b""
             return self._drop, b""
         count, datatype, redop, root, comm, nranks = match.groups()
         key = (*after.process, comm)
@@ -294,5 +322,5 @@ class CallReader:
                 sequence.drain(self._block)
             self._block = self._offset
         if not self._apart and self.records - self._settled > _SETTLING:
-            self._apart = self._misses * 20 > self.records - self._settled
+            self._apart = self._misses * 4 > self.records - self._settled
             self._settled, self._misses = self.records, 0

@@ -1,7 +1,7 @@
 """The header of an NCCL or RCCL record, found anywhere in a line, in the forms of 2.3 to 2.32."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from nccldoctor.model.source import Speaker
@@ -16,6 +16,7 @@ HEADER = re.compile(
     re.X,
 )
 
+_FATAL = "[FATAL ERROR]"
 CLUE = " NCCL "
 """Every header but RCCL's FATAL ERROR holds this; looking for it first is what makes reading fast."""
 
@@ -35,6 +36,9 @@ def split_records(text: str, speaker: Speaker) -> list[Record]:
 
     `speaker` is what the line's prefixes told. An empty list means that no header is in the line.
     """
+    first = HEADER.match(text)
+    if first is not None and CLUE not in text[first.end() :] and _FATAL not in text:
+        return [_record(first, text[first.end() :].rstrip("\r\n"), speaker)]
     matches = list(HEADER.finditer(text))
     records = []
     for match, following in zip(matches, [*matches[1:], None], strict=False):
@@ -49,13 +53,14 @@ def _record(match: re.Match[str], message: str, speaker: Speaker) -> Record:
     if place and match["function"]:
         place = f"{place} ({match['function']})"
     return Record(
-        speaker=replace(
-            speaker,
-            host=match["host"] or "",
-            pid=int(match["pid"]),
-            tid=int(match["tid"]),
-            device=int(device) if device is not None else None,
-            time=_time(match["time"]) or speaker.time,
+        speaker=Speaker(
+            match["host"] or "",
+            int(match["pid"]),
+            int(match["tid"]),
+            int(device) if device is not None else None,
+            speaker.rank,
+            speaker.local_rank,
+            _time(match["time"]) or speaker.time,
         ),
         level=match["level"] or "ERROR",
         message=message,

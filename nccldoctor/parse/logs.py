@@ -116,10 +116,14 @@ class _Reader:
         if "\r" in whole:
             for text in whole.split("\r"):
                 self._line(text, number)
-        elif (told := self._line(whole, number)) is not None:
+        elif (told := self._line(whole, number, shape)) is None:
+            return
+        elif told[0] is Verdict.TIRED:
+            self._shapes.tire(raw)
+        else:
             self._shapes.learn(shape, told)
 
-    def _line(self, text: str, number: int) -> tuple[Verdict, str] | None:
+    def _line(self, text: str, number: int, shape: bytes = b"") -> tuple[Verdict, str] | None:
         """Reads one line; says what all lines of its shape are, where that can be said."""
         line = Line(self._source.path, number, text[:KEPT_TEXT])
         rest, speaker = self._prefixes.peel(text)
@@ -127,10 +131,12 @@ class _Reader:
         if not records:
             return self._text_line(rest, line, speaker)
         told = None
+        if not text.endswith(rest):
+            shape = b""
         for event in self._table.feed(rest, line):
             self._keep(event, rest)
         for record in records:
-            told = self._record(record, line)
+            told = self._record(record, line, shape)
         return told if len(records) == 1 else None
 
     def _text_line(self, text: str, line: Line, speaker: Speaker) -> tuple[Verdict, str] | None:
@@ -157,19 +163,19 @@ class _Reader:
         boring = boring and not self._listening() and not self._blocks.may_start(text)
         return (Verdict.IGNORED, "") if boring else None
 
-    def _record(self, record: Record, line: Line) -> tuple[Verdict, str] | None:
+    def _record(self, record: Record, line: Line, shape: bytes) -> tuple[Verdict, str] | None:
         if " opCount " in record.message:
             self._torn += 1
             return None
         self._records += 1
-        found = _nccl().find(record.message)
+        found = _nccl().find(record.message, shape)
         if found is not None:
             self._understood += 1
             pattern, match = found
             if pattern.event is Noise:
                 return Verdict.NOISE, pattern.anchor
-            self._keep(pattern.build(match, line, record.speaker), record.message)
-            return None
+            event = pattern.build(match, line, record.speaker)
+            return None if self._keep(event, record.message) else (Verdict.TIRED, "")
         if record.level in ("WARN", "ATTN", "ERROR"):
             self._understood += 1
             warned = Warned(
@@ -179,23 +185,24 @@ class _Reader:
                 level=record.level,
                 place=record.place,
             )
-            self._keep(warned, record.message)
-            return None
+            return None if self._keep(warned, record.message) else (Verdict.TIRED, "")
         self._not_understood(record.message, line)
         return None
 
-    def _keep(self, event: Event, message: str) -> None:
+    def _keep(self, event: Event, message: str) -> bool:
+        """Keeps the event, unless its process said the same often enough or the file has too many."""
         if isinstance(event, Noise):
-            return
+            return True
         if not isinstance(event, CommStart | CommGone):
             speaker = event.speaker
             key = hash((speaker.host, speaker.pid, speaker.rank, speaker.local_rank, message))
             self._repeats[key] += 1
             if self._repeats[key] > MOST_REPEATS or len(self._events) >= MOST_EVENTS:
-                return
+                return False
             if len(self._repeats) > MOST_EVENTS:
                 self._repeats.clear()
         self._events.append(event)
+        return True
 
     def _not_understood(self, message: str, line: Line) -> None:
         shape = re.sub(r"\d+", "N", re.sub(r"0x[0-9a-f]+", "0xH", message))[:160]

@@ -11,6 +11,7 @@ from typing import Any
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import Noise
 from nccldoctor.model.source import Line, Speaker
+from nccldoctor.parse.shapes import LONGEST_SHAPE, MOST_SHAPES, shape_of
 
 
 @dataclass(frozen=True)
@@ -43,41 +44,47 @@ def noise(anchor: str, **samples: str) -> Pattern:
     return Pattern(Noise, anchor, re.escape(anchor), samples or {"all": anchor})
 
 
+Entry = tuple[str, re.Pattern[str], Pattern]
+"""Anchor, compiled regex and the pattern."""
+
+
 class Matcher:
     """Finds the first pattern, in the order given, whose anchor and regex match a message."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
-        self._by_anchor: dict[str, list[tuple[int, re.Pattern[str], Pattern]]] = {}
-        for order, pattern in enumerate(patterns):
-            entry = (order, re.compile(pattern.regex), pattern)
-            self._by_anchor.setdefault(pattern.anchor, []).append(entry)
+        self._entries = [(p.anchor, re.compile(p.regex), p) for p in patterns]
+        self._by_shape: dict[bytes, list[Entry]] = {}
+        self._shapes = [
+            (shape_of(p.anchor.encode()), e) for p, e in zip(patterns, self._entries, strict=True)
+        ]
 
     @property
     def anchors(self) -> tuple[str, ...]:
         """All anchors: a message without one of them matches nothing."""
-        return tuple(self._by_anchor)
+        return tuple(anchor for anchor, _, _ in self._entries)
 
     def match(self, message: str, line: Line, speaker: Speaker) -> Event | None:
         """The event that the message is, if a pattern knows it."""
         found = self.find(message)
         return found[0].build(found[1], line, speaker) if found else None
 
-    def find(self, message: str) -> tuple[Pattern, re.Match[str]] | None:
-        """The pattern that knows the message, and its match."""
-        candidates = sorted(
-            (
-                entry
-                for anchor, entries in self._by_anchor.items()
-                if anchor in message
-                for entry in entries
-            ),
-            key=lambda e: e[0],
-        )
-        for _, regex, pattern in candidates:
-            match = regex.search(message)
-            if match is not None:
+    def find(self, message: str, shape: bytes = b"") -> tuple[Pattern, re.Match[str]] | None:
+        """The pattern that knows the message, and its match; the shape of its line, if given, makes this fast."""
+        for anchor, regex, pattern in self._candidates(shape) if shape else self._entries:
+            if anchor in message and (match := regex.search(message)) is not None:
                 return pattern, match
         return None
+
+    def _candidates(self, shape: bytes) -> list["Entry"]:
+        """The patterns whose anchor can be in a line of this shape."""
+        known = self._by_shape.get(shape)
+        if known is None:
+            known = [entry for anchor, entry in self._shapes if anchor in shape]
+            if len(self._by_shape) >= MOST_SHAPES:
+                self._by_shape.clear()
+            if len(shape) <= LONGEST_SHAPE:
+                self._by_shape[shape] = known
+        return known
 
 
 def _truth(text: str) -> bool:
