@@ -33,20 +33,23 @@ def host_state() -> dict[str, Any] | None:
     except Exception:  # not installed, no driver, driver and library of different versions
         return None
     try:
-        handles = [
-            nvml.nvmlDeviceGetHandleByIndex(i) for i in range(int(nvml.nvmlDeviceGetCount()))
-        ]
-        if not handles:
-            return None
-        gpus = [_gpu(nvml, handle, index) for index, handle in enumerate(handles)]
-        return {
-            "host": socket.gethostname().partition(".")[0],
-            "driver": _ask(nvml, "nvmlSystemGetDriverVersion"),
-            "gpus": gpus,
-            "matrix": _matrix(nvml, handles, gpus),
-        }
+        return read(nvml)
     finally:
         nvml.nvmlShutdown()
+
+
+def read(nvml: Any) -> dict[str, Any] | None:
+    """The same from a started pynvml, or from a record of what it answered."""
+    handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(int(nvml.nvmlDeviceGetCount()))]
+    if not handles:
+        return None
+    gpus = [_gpu(nvml, handle, index) for index, handle in enumerate(handles)]
+    return {
+        "host": socket.gethostname().partition(".")[0],
+        "driver": _text(_ask(nvml, "nvmlSystemGetDriverVersion")),
+        "gpus": gpus,
+        "matrix": _matrix(nvml, handles, gpus),
+    }
 
 
 def visible(gpus: Sequence[Mapping[str, Any]], selection: str | None) -> list[int]:
