@@ -54,7 +54,14 @@ class Names:
         return name in self._aliases
 
     def resolve(self, expression: ast.expr) -> str:
-        """The dotted name behind a name or an attribute chain, or "" where its root is no import."""
+        """The dotted name behind a name or an attribute chain, or "" where its root is no import.
+
+        A name that PyTorch also shows elsewhere is given in its usual home.
+        """
+        return _settle(self.written(expression))
+
+    def written(self, expression: ast.expr) -> str:
+        """The same, but in the home that the script names."""
         parts: list[str] = []
         while isinstance(expression, ast.Attribute):
             parts.append(expression.attr)
@@ -62,7 +69,7 @@ class Names:
         if not isinstance(expression, ast.Name) or expression.id not in self._aliases:
             return ""
         parts.append(self._aliases[expression.id])
-        return _settle(".".join(reversed(parts)))
+        return ".".join(reversed(parts))
 
 
 def _settle(dotted: str) -> str:

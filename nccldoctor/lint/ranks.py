@@ -135,7 +135,8 @@ def verdicts(
     if known:
         return [known.pop()] * len(values), True
     if _compares_rank(script, test):
-        return [rank == 0 for rank in ranks], False
+        others = any(isinstance(n, ast.NotEq) for n in ast.walk(test))
+        return [(rank == 0) is not others for rank in ranks], False
     return [None] * len(values), True
 
 
@@ -159,6 +160,8 @@ def _compares_rank(script: Script, test: ast.expr) -> bool:
     for node in ast.walk(test):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
             sides = [node.left, *node.comparators]
+            if any(last_name(side).isupper() for side in sides):
+                return False  # a constant from elsewhere: -1, as likely as 0
             if any(_has_rank(script, side) for side in sides):
                 return not any(evaluate(script, side, 0) is None for side in sides)
     return False

@@ -12,6 +12,7 @@ Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
 Finder: TypeAlias = Callable[["Script", str], "tuple[Script, Function] | None"]
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_MODULES = ("torch.distributed", "torch.distributed.distributed_c10d", "torch.cuda", "torch.nn")
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -81,7 +82,7 @@ class Script:
         for assign in self.assigns:
             if isinstance(assign, ast.Assign) and isinstance(assign.value, ast.Attribute):
                 dotted = self.names.resolve(assign.value)
-                if dotted.startswith("torch."):
+                if dotted in _MODULES:
                     for target in assign.targets:
                         if isinstance(target, ast.Name):
                             self.names.alias(target.id, dotted)

@@ -113,8 +113,18 @@ def _partial(
             sureness = Confidence.MEDIUM
         if guard is not None and not left and _kept_for_later(script, guard, step):
             sureness = Confidence.LOW
+        if _meant(script, step.node):
+            sureness = Confidence.LOW
         test = script.show(guard.test) if guard is not None else "the test beside it"
         yield Uneven(step, test, () if guard is None else (guard,), left, sureness)
+
+
+def _meant(script: Script, node: ast.AST) -> bool:
+    """Whether a test expects that the collective fails: `with assertRaises…`."""
+    return any(
+        isinstance(a, ast.With) and any("raises" in ast.unparse(i).casefold() for i in a.items)
+        for a in script.ancestors(node)
+    )
 
 
 def _kept_for_later(script: Script, guard: ast.If, step: Step) -> bool:

@@ -34,6 +34,8 @@ _HARMLESS = (
     "nbytes",
     "element_size",
     "record_stream",
+    "is_cuda",
+    "is_cpu",
 )
 
 
@@ -48,6 +50,8 @@ def check(script: Script) -> Iterator[Hit]:
         parent = script.parent(call.node)
         if isinstance(parent, ast.Expr):
             sureness = Confidence.MEDIUM if "synchronize(" in script.text else None
+            if _barrier_after(script, call.node):
+                sureness = Confidence.LOW
             yield Hit(
                 call.node,
                 f"`dist.{made}` is started, but its handle is thrown away: nobody waits",
@@ -55,6 +59,13 @@ def check(script: Script) -> Iterator[Hit]:
             )
         elif isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
             yield from _kept(script, call.node, made, parent, parent.targets[0].id)
+
+
+def _barrier_after(script: Script, call: ast.Call) -> bool:
+    """Whether the function goes on to a barrier, which on NCCL waits for what was started before."""
+    scope = script.scope(call)
+    barriers = script.calls_to("torch.distributed.barrier", "torch.cuda.synchronize")
+    return any(b.lineno > call.lineno and script.scope(b) is scope for b in barriers)
 
 
 def _kept(
@@ -73,7 +84,7 @@ def _kept(
             )
         return
     tensor = call.args[0] if call.args else None
-    if not isinstance(tensor, ast.Name):
+    if not isinstance(tensor, ast.Name) or made == "isend":
         return
     for statement in _following(script, assign):
         names = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}

@@ -5,6 +5,7 @@ none of its traffic is in the process group. DistributedDataParallel is what suc
 one or the other, depending on how it was started, is only noted with low confidence.
 """
 
+import ast
 from collections.abc import Iterator
 
 from nccldoctor.lint.flow import INIT
@@ -25,7 +26,18 @@ def check(script: Script) -> Iterator[Hit]:
     either = "DistributedDataParallel" in script.text
     for call in script.calls_to("torch.nn.parallel.DataParallel"):
         title = f"`{script.show(call.func)}` takes all GPUs of the host in every process of the job"
-        yield Hit(call, title, Confidence.LOW if either else None)
+        asked = either or _asked(script, call)
+        yield Hit(call, title, Confidence.LOW if asked else None)
+
+
+def _asked(script: Script, call: ast.Call) -> bool:
+    """Whether a branch around the call asks how the script was started, as `RANK == -1` or `args.distributed` does."""
+    tests = [
+        ast.unparse(a.test).casefold() for a in script.ancestors(call) if isinstance(a, ast.If)
+    ]
+    return any(
+        word in test for test in tests for word in ("rank", "dist", "world", "parallel", "ddp")
+    )
 
 
 flags = {

@@ -88,6 +88,8 @@ def _sureness(script: Script, device: ast.expr) -> Confidence:
     if "MultiProcessTestCase" in text or "MultiProcContinuousTest" in text or "ray." in text:
         return Confidence.LOW
     settled = script.settled(device)
+    if isinstance(settled, ast.Call) and last_name(settled.func) == "get_rank" and settled.args:
+        return Confidence.LOW
     if isinstance(settled, ast.Call) and last_name(settled.func) == "int" and settled.args:
         settled = script.settled(settled.args[0])
     plain = isinstance(settled, ast.Name | ast.Attribute)

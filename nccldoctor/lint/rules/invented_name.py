@@ -55,7 +55,7 @@ def check(script: Script) -> Iterator[Hit]:
                 yield from _judge(script, node, node.module, imported.name)
     seen: set[tuple[str, str]] = set()
     for found in script.attributes:
-        dotted = script.dotted(found)
+        dotted = script.names.written(found)
         home, _, last = dotted.rpartition(".")
         if home.startswith("torch") and (home, last) not in seen:
             seen.add((home, last))

@@ -56,7 +56,7 @@ def check(script: Script) -> Iterator[Hit]:
         yield Hit(
             assigns[0],
             title,
-            Confidence.LOW if spawns else Confidence.HIGH if "RANK" in values else None,
+            Confidence.LOW if spawns or values.get("RANK") == "0" else None,
             also=tuple(assigns[1:]),
             edits=tuple(e for a in assigns for e in _edits(script, a)),
         )
