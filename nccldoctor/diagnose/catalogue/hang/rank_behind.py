@@ -15,6 +15,7 @@ from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.mismatch import fingerprints, parted
 from nccldoctor.diagnose.standing import Node, Wait
 from nccldoctor.diagnose.words import ranges
+from nccldoctor.model.events.state import HangObserved
 from nccldoctor.model.events.torch import StackFrame
 from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.finding import Confidence, Severity
@@ -39,6 +40,8 @@ def check(job: Job) -> Iterable[Found]:
     found = [w for w in standing.waits(job) if not parted(job, w.communicator.id)]
     if not found:
         yield from _without_dump(job)
+        if not job.lanes:
+            yield from _seen(job)
         return
     signs = stuck.signs(job)
     tangle = standing.tangle(found, _outside(job, found))
@@ -250,6 +253,27 @@ def _without_dump(job: Job) -> Iterable[Found]:
             ranks=culprits,
             hosts=places.hosts(job, comm, absent),
             explanation="A process that died or never saw the time-out leaves no dump: look at how it ended.",
+        )
+        return
+
+
+def _seen(job: Job) -> Iterable[Found]:
+    """No call is on record: what nccldoctor saw from outside, and where the ranks' Python stands."""
+    for hang in job.events(HangObserved):
+        where = places.positions(job, [*hang.behind], {})
+        if hang.state != "skewed" or not hang.behind or not where:
+            continue
+        stands = [s.line for s in places.stacks(job).values()]
+        yield Found(
+            title=(
+                f"Rank{'s' * (len(hang.behind) > 1)} {ranges(hang.behind)} never came to the collective that the "
+                f"others wait in; {places.grouped(where)}"
+            ),
+            evidence=(hang.line, *stands[:4]),
+            confidence=Confidence.MEDIUM,
+            ranks=hang.behind,
+            hosts=job.hosts_of_ranks(hang.behind),
+            explanation="Told by the processes' stacks alone; flight recorders or RAS would name the collective.",
         )
         return
 
