@@ -1,9 +1,10 @@
-"""What happened when, on which host: the few events that matter, in the order of their clocks."""
+"""What happened when, on which host: the few events that matter, on one clock."""
 
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from nccldoctor.correlate.clocks import Clocks
 from nccldoctor.model.event import Event
 from nccldoctor.model.events import nccl, state, torch, trouble
 from nccldoctor.model.job import Job
@@ -37,7 +38,7 @@ _TOLD: dict[type[Event], tuple[str, Callable[[Any], str]]] = {
 }
 
 
-def chronicle(job: Job) -> list[dict[str, Any]]:
+def chronicle(job: Job, clocks: Clocks) -> list[dict[str, Any]]:
     """Events with a time, oldest first; equal words at the same second are one entry with all their ranks.
 
     At most 400 entries: beyond that the middle goes, and one entry says how many went. Times are ISO 8601, UTC.
@@ -45,7 +46,7 @@ def chronicle(job: Job) -> list[dict[str, Any]]:
     grouped: dict[tuple[str, str, str, str], dict[str, Any]] = {}
     for kind, (tone, tell) in _TOLD.items():
         for event in job.events(kind):
-            when = event.speaker.time
+            when = clocks.time(event)
             if when is None:
                 continue
             host, words = job.host_of(event) or "", tell(event)[:200]

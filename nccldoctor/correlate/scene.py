@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nccldoctor.correlate.chronicle import chronicle
+from nccldoctor.correlate.clocks import Clocks
 from nccldoctor.model.events.nccl import (
     AlgorithmChosen,
     GraphFound,
@@ -23,10 +24,12 @@ _MOST_ROWS = 2000
 
 def scene(job: Job, expected: Expected | None = None) -> dict[str, Any]:
     """`topologies`, `edges`, `timeline`, `bandwidth`, `graph`, `mix`, `algorithms` and `init_seconds` of the job's facts."""
+    clocks = Clocks(job)
     return {
         "topologies": _topologies(job),
         "edges": _edges(job),
-        "timeline": chronicle(job),
+        "timeline": chronicle(job, clocks),
+        "clocks": dict(clocks.ahead),
         "bandwidth": _bandwidth(job, expected),
         "graph": _graph(job),
         "mix": _mix(job),

@@ -53,7 +53,7 @@ _PLAIN = frozenset(
         " txt dmesg kern kernel smi nvidia topo graph xml all reduce perf gz xz zst bz tar snapshot stack env bundle",
     )
 )
-_KEYED_BY_LOG = frozenset({"values", "networks", "stages", "by_op"})
+_KEYED_BY_LOG = frozenset({"values", "networks", "stages", "by_op", "clocks"})
 
 
 def redact(report: Report) -> Report:

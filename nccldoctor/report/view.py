@@ -134,6 +134,7 @@ def _job(facts: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
         "more_communicators": max(0, len(comms) - _COMMUNICATORS - 24),
         "timeline": timeline(facts["timeline"]),
         "events": facts["timeline"],
+        "clocks": facts["clocks"],
         "curves": curves(facts["bandwidth"]),
         "bandwidth": facts["bandwidth"],
         "mix": _mix(facts["mix"]),
