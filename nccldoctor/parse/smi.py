@@ -81,7 +81,7 @@ def _matrices(lines: Sequence[Line]) -> Iterable[LinkMatrix]:
                 if name != words[0]:
                     links[words[0], name] = link
             continue
-        if devices and links and not words:
+        if devices and links:
             yield LinkMatrix(line=start, speaker=NOBODY, devices=tuple(devices), links=links)
             devices, links = None, {}
         if found := _header(line.text):

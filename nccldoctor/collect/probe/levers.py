@@ -28,6 +28,11 @@ LEVERS = (
         {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"},
         "everything inside the host",
     ),
+    Lever(
+        "sockets only",
+        {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
+        "everything but sockets",
+    ),
     Lever("IB off", {"NCCL_IB_DISABLE": "1"}, "InfiniBand or RoCE", hosts=True),
     Lever("GPUDirect RDMA off", {"NCCL_NET_GDR_LEVEL": "LOC"}, "GPUDirect RDMA", hosts=True),
     Lever("NVLS off", {"NCCL_NVLS_ENABLE": "0"}, "NVLink SHARP (NVSwitch multicast)"),
@@ -61,6 +66,10 @@ def try_levers(session: Session) -> list[dict[str, Any]]:
     if several:
         raise DoctorError(
             "Levers need fresh ranks for each: run `nccldoctor probe --levers` on one host"
+        )
+    if session.device == "cpu":
+        session.say(
+            "Gloo takes no notice of NCCL's settings: on the CPU this shows the procedure only"
         )
     results = []
     for number, lever in enumerate(LEVERS):
