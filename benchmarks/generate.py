@@ -214,7 +214,9 @@ def write_subsystems(path: Path, size: int) -> None:
             lines = []
             for text in SUBSYSTEMS:
                 number += 1
-                message = text.format(n=number * 7919 % 1_000_003, channel=number % 24, size=4096 << number % 7)
+                message = text.format(
+                    n=number * 7919 % 1_000_003, channel=number % 24, size=4096 << number % 7
+                )
                 lines.append(head(0, 0) + message)
             written += file.write(("\n".join(lines) + "\n").encode())
 

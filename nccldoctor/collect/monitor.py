@@ -21,6 +21,7 @@ class Monitor:
     every: float = 1.0
     settle_seconds: float = 0.0
     recovered: Callable[[], None] = lambda: None
+    govern: Callable[[], None] = lambda: None
     _next: float = 0.0
     _last: Verdict = field(default_factory=lambda: Verdict(State.STARTING))
     _hung_since: float | None = None
@@ -31,6 +32,7 @@ class Monitor:
         if now < self._next:
             return None
         self._next = now + self.every
+        self.govern()
         closely = self._last.quiet_seconds > 2 * self.every
         looks = observe.look_at_ranks(session.intake, closely=closely)
         verdict = self.watchdog.observe(now, looks)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from nccldoctor.collect import bundle, environment, gate, hostfacts, observe
 from nccldoctor.collect.environment import Setting
+from nccldoctor.collect.governor import Governor
 from nccldoctor.collect.intake import Intake
 from nccldoctor.collect.launch import Plan
 from nccldoctor.collect.monitor import Monitor
@@ -79,6 +80,13 @@ def run(
         bundle.write_outcome(folder, suffix, plan, wanted, session.outcome)
         report()
 
+    governor = Governor(
+        folder,
+        "*nccl_*.log",
+        options.log_limit_bytes // (2 * ranks),
+        options.log_limit_bytes // 2,
+        say,
+    )
     monitor = Monitor(
         Watchdog(options.limits, plan.processes),
         options.on_hang,
@@ -87,11 +95,13 @@ def run(
         every=options.every_seconds,
         settle_seconds=_SETTLE_SECONDS if options.several else 0.0,
         recovered=lambda: bundle.set_aside(folder),
+        govern=governor.look,
     )
     session = Session(
         plan.command, job, intake, name, options.grace_seconds, tick=monitor.tick, gate=take
     )
     outcome = session.supervise()
+    outcome.troubles += governor.finish()
     _drop_empty(folder)
     trouble = bundle.write_outcome(folder, suffix, plan, wanted, outcome)
     for line in [*outcome.troubles, *([trouble] if trouble else [])]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nccldoctor.collect import ras
+from nccldoctor.collect.governor import Governor
 from nccldoctor.collect.output import HeadTail, Lines
 from nccldoctor.collect.stacks import main_frames
 from nccldoctor.model.events.state import HangObserved, Instrumented, ProcessEnvironment
@@ -34,6 +35,29 @@ def test_a_log_beyond_its_limit_keeps_head_and_tail(tmp_path):
     assert any("bytes left out" in line for line in lines)
     assert (tmp_path / "log").stat().st_size < 1200
     assert list(tmp_path.iterdir()) == [tmp_path / "log"]
+
+
+def test_a_log_that_another_process_writes_is_thinned(tmp_path):
+    said = []
+    governor = Governor(tmp_path, "nccl_*.log", 1 << 20, 4 << 20, said.append)
+    file = tmp_path / "nccl_host_1.log"
+    with file.open("wb") as log:
+        for number in range(1 << 17):
+            log.write(b"NCCL INFO line %07d\n" % number)
+            if number % (1 << 14) == 0:
+                log.flush()
+                governor.look()
+        log.flush()
+        governor.look()
+        if said:
+            pytest.skip(said[0])
+        assert file.stat().st_blocks * 512 < 2 << 20
+    assert "not kept" in governor.finish()[0]
+    lines = file.read_text().splitlines()
+    assert lines[0].endswith("0000000") and lines[-1].endswith(f"{(1 << 17) - 1:07}")
+    assert sum("left out" in line for line in lines) == 1
+    assert all(line.startswith(("NCCL INFO line ", "[nccldoctor")) for line in lines)
+    assert file.stat().st_size < 1 << 20
 
 
 def test_a_disk_that_refuses_is_no_error():
