@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nccldoctor.model.digest import Digest
 from nccldoctor.model.event import Event
-from nccldoctor.model.events import machine, nccl, state, torch, trouble
+from nccldoctor.model.events import machine, nccl, platform, state, torch, trouble
 from nccldoctor.model.job import Evidence
 from nccldoctor.model.source import Kind
 
@@ -13,6 +13,8 @@ _TOLD_BY: Mapping[type[Event], tuple[Evidence, ...]] = {
     nccl.CommComplete: (Evidence.INFO_LOG,),
     nccl.DriverVersion: (Evidence.INFO_LOG,),
     nccl.InitTimings: (Evidence.INFO_LOG,),
+    platform.AffinityIgnored: (Evidence.INFO_LOG,),
+    platform.NotPci: (Evidence.INFO_LOG,),
     nccl.EnvironmentSet: (Evidence.ENVIRONMENT,),
     nccl.BootstrapInterface: (Evidence.INFO_LOG, Evidence.NETWORK),
     nccl.NetworkChosen: (Evidence.INFO_LOG, Evidence.NETWORK),

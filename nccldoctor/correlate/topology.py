@@ -25,6 +25,11 @@ class _View:
     links: list[Link] = field(default_factory=list)
     paths: dict[tuple[str, str], Path] = field(default_factory=dict)
     above: list[tuple[int, str]] = field(default_factory=list)
+    roots: set[str] = field(default_factory=set)
+
+    def ends_before(self, event: TopologyLine) -> bool:
+        """Does this line open another dump? A dump's path table follows it, and it shows each CPU as a root once."""
+        return bool(self.paths) or (event.link is None and event.node in self.roots)
 
 
 def hosts(job: Job) -> tuple[HostTopology, ...]:
@@ -41,22 +46,20 @@ def hosts(job: Job) -> tuple[HostTopology, ...]:
 
 
 def _from_logs(job: Job) -> Iterable[HostTopology]:
-    """Dumps and path tables as each process printed them, in the order of its lines."""
-    views: list[tuple[str, _View]] = []
-    last: tuple[str, int] | None = None
+    """Dumps and path tables of each process, which may be interleaved with those of others in one file."""
+    views: dict[tuple[object, ...], list[_View]] = {}
     lines: list[TopologyLine | PathLine] = [*job.events(TopologyLine), *job.events(PathLine)]
     for event in sorted(lines, key=lambda e: (e.line.file, e.line.number)):
-        here = (event.line.file, event.line.number)
+        mine = views.setdefault((event.line.file, event.speaker.host, event.speaker.pid), [])
         if isinstance(event, TopologyLine):
-            if last is None or here[0] != last[0] or here[1] > last[1] + 8:
-                views.append((_host(job, event), _View(event)))
-            _dump_line(views[-1][1], event)
-        elif views and views[-1][1].event.line.file == event.line.file:
-            _path_line(views[-1][1], event)
-        last = here
-    for host, view in views:
+            if not mine or mine[-1].ends_before(event):
+                mine.append(_View(event))
+            _dump_line(mine[-1], event)
+        elif mine:
+            _path_line(mine[-1], event)
+    for view in (v for own in views.values() for v in own):
         yield HostTopology(
-            host,
+            _host(job, view.event),
             "NCCL",
             view.event.line,
             tuple(view.devices.values()),
@@ -84,6 +87,7 @@ def _dump_line(view: _View, event: TopologyLine) -> None:
     depth = len(event.indent)
     if event.link is None:
         view.above = [(-1, name)]
+        view.roots.add(event.node)
         return
     while view.above and view.above[-1][0] >= depth:
         view.above.pop()

@@ -82,7 +82,9 @@ class HostTopology:
 
     @property
     def nics(self) -> tuple[Device, ...]:
-        return tuple(d for d in self.devices if d.kind in ("NET", "NIC"))
+        """Networks as NCCL numbers them, else the cards as nvidia-smi lists them."""
+        networks = tuple(d for d in self.devices if d.kind == "NET")
+        return networks or tuple(d for d in self.devices if d.kind == "NIC")
 
     @property
     def has_nvswitch(self) -> bool:

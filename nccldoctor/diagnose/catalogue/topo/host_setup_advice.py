@@ -1,0 +1,48 @@
+"""The library advises a host setting that is missing; nothing has failed yet.
+
+RCCL looks at the kernel command line, NUMA balancing and its environment when it starts, and warns of what is known to
+lead to hangs or slow runs.
+Not this: advice on the IOMMU beside a hang or wrong data, which is TOPO11.
+"""
+
+from collections.abc import Iterable
+
+from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.words import lines, some, who
+from nccldoctor.model.events.platform import HostAdvice
+from nccldoctor.model.finding import Severity
+from nccldoctor.model.job import Evidence, Job
+
+code = "TOPO15"
+name = "host-setup-advice"
+severity = Severity.WARNING
+needs = (Evidence.NCCL_LOG,)
+explains = ()
+remedy = (
+    "add the missing words (iommu=pt, amd_iommu=on) to GRUB_CMDLINE_LINUX, update-grub, reboot  # on each host",
+    "sudo sysctl kernel.numa_balancing=0  # and in /etc/sysctl.d to keep it",
+    "export HSA_FORCE_FINE_GRAIN_PCIE=1  # peer-to-peer over PCIe on AMD GPUs",
+)
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding with all missing settings."""
+    advice = job.events(HostAdvice)
+    if advice:
+        settings = some(sorted({e.setting for e in advice}))
+        yield Found(
+            title=f"{who(job, advice, 'A host')}: the library misses {settings}",
+            evidence=lines(advice),
+            ranks=job.ranks_of(advice),
+            hosts=job.hosts_of(advice),
+        )
+
+
+fires_on = {
+    "kernel command line": 'mi-1:71:71 [0] /src/init.cc:1 NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system instablity or hang!',
+    "environment": 'mi-1:71:71 [0] /src/init.cc:1 NCCL WARN Missing "HSA_FORCE_FINE_GRAIN_PCIE=1" from environment which can lead to low RCCL performance, system instablity or hang!',
+    "NUMA balancing": 'mi-1:71:71 [0] /src/init.cc:1 NCCL WARN NUMA auto balancing enabled which can lead to variability in the RCCL performance! Disable by "sudo sysctl kernel.numa_balancing=0"',
+}
+silent_on = {
+    "RCCL without advice": "mi-1:71:71 [0] NCCL INFO RCCL version : 2.21.5-HEAD:0cbce2a",
+}

@@ -1,0 +1,110 @@
+"""Ranks of one host talk to each other over the network.
+
+NCCL takes ranks for neighbours when their host hash agrees: boot id, host name, UTS and other namespaces, or NCCL_HOSTID.
+Containers of one machine with names of their own, or without a shared /dev/shm, look like different hosts; NVLink and
+shared memory then stay unused.
+Not a fault: several machines; P2P and shared memory switched off by hand (ENV06).
+"""
+
+from collections.abc import Iterable
+
+from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.gpus import ranks_at
+from nccldoctor.diagnose.settings import named, on
+from nccldoctor.diagnose.words import lines, ranges
+from nccldoctor.model.event import Event
+from nccldoctor.model.events.nccl import CommShape
+from nccldoctor.model.finding import Confidence, Severity
+from nccldoctor.model.job import Evidence, Job
+from nccldoctor.model.topology import Connection
+
+code = "TOPO13"
+name = "network-inside-host"
+severity = Severity.WARNING
+needs = (Evidence.INFO_LOG,)
+explains = ("BACKEND02", "TOPO01", "PERF01")
+remedy = (
+    "docker run --ipc=host --uts=host --network=host …  # all ranks of a machine; or one container with all of its GPUs",
+    "export NCCL_HOSTID=$(cat /proc/sys/kernel/random/boot_id)  # the same on all containers of a machine, another on each machine; they must share /dev/shm",
+    "Kubernetes: one pod a node with all GPUs, instead of one pod a GPU",
+)
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding a host: by connections over NET between two of its ranks, else by NCCL's count of hosts."""
+    if any(on(s) for s in named(job, "NCCL_SHM_DISABLE")):
+        return
+    inside = [
+        c
+        for c in job.connections
+        if c.inside_host and c.transport == "NET" and c.source_process != c.target_process
+    ]
+    hosts = sorted({c.source_host for c in inside if c.source_host})
+    for host in hosts:
+        yield _over_net(job, host, [c for c in inside if c.source_host == host])
+    if not hosts:
+        yield from _miscounted(job)
+
+
+def _over_net(job: Job, host: str, connections: list[Connection]) -> Found:
+    ranks = ranks_at(job, connections)
+    shapes = [e for e in job.events(CommShape) if e.speaker.host == host]
+    counted = f": NCCL counts {shapes[0].local_ranks} rank(s) on this host" if shapes else ""
+    whose = f"Ranks {ranges(ranks)}" if ranks else "Ranks"
+    network = connections[0].network or "NET"
+    hostid: list[Event] = [s.event for s in named(job, "NCCL_HOSTID")][:1]
+    return Found(
+        title=f"{whose} of {host} talk to each other over {network} instead of NVLink or shared memory{counted}",
+        evidence=tuple(c.line for c in connections[:2]) + lines([*shapes[:1], *hostid]),
+        confidence=Confidence.HIGH,
+        ranks=ranks,
+        hosts=(host,),
+    )
+
+
+def _miscounted(job: Job) -> Iterable[Found]:
+    """A communicator in which NCCL counts more hosts than its processes name."""
+    for comm in job.communicators:
+        processes = [job.processes[m.process] for m in comm.members if m.process is not None]
+        names = {p.host for p in processes if p.host}
+        if len(processes) < comm.size or not names:
+            continue
+        ids = {p.id for p in processes}
+        for shape in job.events(CommShape):
+            process = job.process_of(shape)
+            if process is None or process.id not in ids or shape.nranks != comm.size:
+                continue
+            if shape.mnnvl == 0 and shape.hosts > len(names):
+                yield Found(
+                    title=f"NCCL counts {shape.hosts} hosts in {comm.name}, its ranks run on {len(names)}: ranks of one host do not know that they are neighbours",
+                    evidence=lines([shape]),
+                    confidence=Confidence.MEDIUM,
+                    hosts=tuple(sorted(names)),
+                )
+                return
+
+
+_PAIR = (
+    "gpu-1:71:71 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0xaa - Init START\n"
+    "gpu-{1}:72:72 [1] NCCL INFO ncclCommInitRank comm 0x2 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 70 commId 0xaa - Init START\n"
+    "gpu-1:71:71 [0] NCCL INFO comm 0x1 rank 0 nRanks 2 nNodes {0} localRanks 1 localRank 0 MNNVL 0\n"
+)
+_NET = "gpu-1:71:71 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [receive] via NET/Socket/0\n"
+
+fires_on = {
+    "2.20+": _PAIR.format(2, 1) + _NET,
+    "2.20+, by NCCL's count": _PAIR.format(2, 1),
+    "2.12-2.17": (
+        "gpu-1:71:71 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1b000 - Init COMPLETE\n"
+        "gpu-1:72:72 [1] NCCL INFO comm 0x2 rank 1 nranks 2 cudaDev 1 busId 3d000 - Init COMPLETE\n"
+        "gpu-1:71:71 [0] NCCL INFO Channel 00/0 : 1[3d000] -> 0[1b000] [receive] via NET/IB/0\n"
+    ),
+    "RCCL": _PAIR.format(2, 1) + _NET.replace("Socket/0\n", "Socket/0 comm 0x1 nRanks 02\n"),
+}
+silent_on = {
+    "two machines": _PAIR.format(2, 2) + _NET,
+    "one machine": _PAIR.format(1, 1),
+    "switched off": "gpu-1:71:71 [0] NCCL INFO NCCL_SHM_DISABLE set by environment to 1.\n"
+    + _PAIR.format(1, 1)
+    + _NET,
+}
