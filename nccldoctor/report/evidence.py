@@ -16,12 +16,12 @@ _TELLING = re.compile(r"[A-Za-z0-9_./\-]*[A-Z0-9_][A-Za-z0-9_./\-]*")
 _TICKS = re.compile(r"`([^`\n]{1,300})`")
 
 
-def shown_lines(finding: Mapping[str, Any]) -> list[dict[str, Any]]:
+def shown_lines(finding: Mapping[str, Any], most: int) -> list[dict[str, Any]]:
     """The finding's first lines, each with its text as markup."""
     decisive = _decisive(finding["title"])
     return [
         {"file": line["file"], "line": line["line"], "text": _marked(line["text"], decisive)}
-        for line in finding["evidence"][:MOST_LINES]
+        for line in finding["evidence"][:most]
     ]
 
 

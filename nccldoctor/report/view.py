@@ -29,7 +29,8 @@ _SURE = {
     "medium": "one source says so; another explanation remains possible",
     "low": "a pattern that often means this",
 }
-_JOBS, _COMMUNICATORS, _INPUTS, _UNKNOWN, _FINDINGS = 4, 200, 400, 60, 300
+_VALUES, _IN_FULL = 6, 40
+_JOBS, _UNEVEN, _COMMUNICATORS, _INPUTS, _UNKNOWN, _FINDINGS = 4, 24, 200, 400, 60, 300
 
 
 def view(report: Report) -> dict[str, Any]:
@@ -83,17 +84,18 @@ def _shorten(data: dict[str, Any], folder: str) -> None:
 def _tree(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Findings as the page shows them: consequences folded under the first cause that explains them."""
     seen: Counter[str] = Counter()
-    entries = []
+    entries: list[dict[str, Any]] = []
     for finding in findings:
         seen[finding["code"]] += 1
         number = seen[finding["code"]]
+        lines = shown_lines(finding, MOST_LINES if len(entries) < _IN_FULL else 2)
         entries.append(
             {
                 **finding,
                 "id": finding["code"] + (f"-{number}" if number > 1 else ""),
                 "prose": prose(finding["explanation"]),
-                "lines": shown_lines(finding),
-                "more_lines": max(0, len(finding["evidence"]) - MOST_LINES),
+                "lines": lines,
+                "more_lines": len(finding["evidence"]) - len(lines),
                 "children": [],
             }
         )
@@ -119,6 +121,8 @@ def _tree(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _job(facts: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     standing = standings(facts, data["findings"])
     comms = communicators(facts, data["verdict"]["ranks"])
+    uneven = [c for c in comms if c["uneven"]]
+    even = [c for c in comms if not c["uneven"]]
     return {
         "grid": rank_grid(facts, standing),
         "states": by_state(standing),
@@ -129,9 +133,10 @@ def _job(facts: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
             for shape in facts["topologies"]
             if (drawn := topology(shape, facts))
         ],
-        "uneven": [c for c in comms if c["uneven"]][:24],
-        "even": [c for c in comms if not c["uneven"]][:_COMMUNICATORS],
-        "more_communicators": max(0, len(comms) - _COMMUNICATORS - 24),
+        "uneven": uneven[:_UNEVEN],
+        "more_uneven": max(0, len(uneven) - _UNEVEN),
+        "even": even[:_COMMUNICATORS],
+        "more_even": max(0, len(even) - _COMMUNICATORS),
         "timeline": timeline(facts["timeline"]),
         "events": facts["timeline"],
         "clocks": facts["clocks"],
@@ -140,9 +145,26 @@ def _job(facts: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
         "mix": _mix(facts["mix"]),
         "versions": facts["versions"],
         "networks": facts["networks"],
-        "differing": [v for v in facts["environment"] if v["differs"]],
+        "differing": _differing(facts["environment"]),
         "alike": [v for v in facts["environment"] if not v["differs"]],
     }
+
+
+def _differing(environment: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Variables that differ, with their most frequent values; those with a value of its own on each rank come last."""
+    entries = []
+    for variable in environment:
+        if variable["differs"]:
+            values = sorted(variable["values"].items(), key=lambda v: (-len(v[1]), v[0]))
+            entries.append(
+                {
+                    "name": variable["name"],
+                    "shown": values[:_VALUES],
+                    "more": max(0, len(values) - _VALUES),
+                    "missing": variable["missing"],
+                }
+            )
+    return sorted(entries, key=lambda e: (e["more"] > 0, e["name"]))
 
 
 def _mix(mix: list[dict[str, Any]]) -> list[dict[str, Any]]:

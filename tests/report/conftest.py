@@ -130,6 +130,7 @@ def _events(
         nccl.Version(version="2.28.9", cuda="13.0", **at(1)),
         nccl.NetworkChosen(network="Socket", **at(2)),
         nccl.EnvironmentSet(variable="NCCL_DEBUG", value="INFO", **at(3)),
+        nccl.EnvironmentSet(variable="NCCL_DEBUG_FILE", value=f"/tmp/{host}/{rank}.log", **at(3)),
         nccl.EnvironmentSet(variable="NCCL_ALGO", value="Ring" if rank else f"Tree{word}", **at(4)),
         nccl.CommStart(comm="0x5", rank=rank, nranks=size, **at(5, rank * 0.01)),
         nccl.Edge(

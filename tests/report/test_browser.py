@@ -10,6 +10,7 @@ import pytest
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
+from nccldoctor import doctor  # noqa: E402
 from nccldoctor.report.html import render  # noqa: E402
 
 pytestmark = [pytest.mark.browser]
@@ -91,6 +92,35 @@ def test_hostile_text_changes_nothing(page_of: Any) -> None:
     for selector in ("script", "style", "img", "iframe", "a", "article", "section", "table"):
         assert dirty.locator(selector).count() == clean.locator(selector).count(), selector
     assert "\u202e" not in page.content()
+
+
+def test_hostile_log_through_the_whole_line(browser: Any, tmp_path: Path) -> None:
+    head = "node-1:10:10 [0] NCCL INFO "
+    log = "".join(
+        [
+            f"{head}NCCL version 2.28.9+cuda13.0\n",
+            f"{head}NCCL_{HOSTILE[:30]} set by environment to {HOSTILE}\n",
+            f"{head}comm {HOSTILE}\n",
+            f"node-1:10:11 [0] x.cc:1 NCCL WARN {HOSTILE}\n",
+            f"node-1:10:11 [0] x.cc:2 NCCL WARN {'A' * 1_000_000}<script>\n",
+            f"node-1:10:11 [0] init.cc:3 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60 {HOSTILE}\n",
+        ]
+    )
+    (tmp_path / "<img src=x>.log").write_text(log, encoding="utf-8")
+    page_text = render(doctor.examine([str(tmp_path)]))
+    assert len(page_text.encode()) < 300_000
+    file = tmp_path / "report.html"
+    file.write_text(page_text, encoding="utf-8")
+    page = browser.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("dialog", lambda dialog: complaints.append("dialog"))
+    page.goto(file.as_uri())
+    assert complaints == []
+    assert page.locator("script").count() == 1
+    assert page.locator("img").count() == 0
+    assert page.title().startswith("Failed: ")
+    page.close()
 
 
 def test_all_is_readable_without_script(page_of: Any) -> None:
