@@ -84,11 +84,12 @@ class CallReader:
         self._tables: list[CallTable] = []
         self._others: list[bytes] = []
         self._now: tuple[bytes, int] = (b"", 0)
+        self._recent: list[tuple[bytes, int]] = []
         self._found = (0, 0, 0)
         self._line = 1
         self._offset = 0
         self._apart = self._uneven = False
-        self._width = self._pieces = self._misses = self._settled = self._chunks = self._block = 0
+        self._width = self._pieces = self._misses = self._settled = self._block = 0
 
     @property
     def lines(self) -> int:
@@ -106,6 +107,7 @@ class CallReader:
         others: list[bytes] = []
         self._others = others
         if CLUE in chunk:
+            self._recent.append(self._now)
             pieces = _CUT(framed)
             if self._apart:
                 self._take_apart(pieces)
@@ -272,13 +274,12 @@ class CallReader:
                 continue
             if self._inits[key] == 1:
                 sequence.generation = -1
-            sequence.note(self._now)
             self._close(sequence, end)
             sequence.restart(self._inits[key] - 1)
 
     def _close(self, sequence: Sequence, end: int | None) -> None:
-        sequence.drain(self._block)
-        sequence.forget_chunk(end)
+        sequence.drain(self._block, self._recent)
+        sequence.forget_chunks(end)
         table = sequence.table(self._path, self._place, self._calls)
         if table is not None:
             self._tables.append(table)
@@ -314,12 +315,10 @@ class CallReader:
         framed = self._now[0]
         self._line += framed.count(b"\n") - 1 if self._uneven else lines
         self._offset += size
-        for sequence in self._sequences.values():
-            sequence.note(self._now)
-        self._chunks += 1
-        if self._chunks % _CHUNKS_A_BLOCK == 0:
+        if len(self._recent) >= _CHUNKS_A_BLOCK:
             for sequence in self._sequences.values():
-                sequence.drain(self._block)
+                sequence.drain(self._block, self._recent)
+            self._recent = []
             self._block = self._offset
         if not self._apart and self.records - self._settled > _SETTLING:
             self._apart = self._misses * 4 > self.records - self._settled

@@ -47,9 +47,8 @@ class Sequence:
     peers: dict[tuple[str, int], list[Symbol]] = field(default_factory=dict)
     peer_counts: Counter[tuple[str, int]] = field(default_factory=Counter)
     begin: int = 0
-    noted: int = 0
     sought: int = 0
-    chunk: Chunk | None = None
+    chunks: list[Chunk] = field(default_factory=list)
     last: tuple[int, str, int | None] = (0, "", None)
 
     @property
@@ -57,19 +56,16 @@ class Sequence:
         """Collective calls so far."""
         return self.digested + len(self.pending)
 
-    def note(self, chunk: Chunk) -> None:
-        """Remembers the chunk when it holds calls of this sequence: the last of them is looked up when needed."""
-        count = self.count
-        if count != self.noted:
-            self.noted = count
-            self.chunk = chunk
+    def drain(self, block: int, chunks: list[Chunk]) -> None:
+        """Digests full windows, counts kinds; everything new was read from `block` on, in these chunks.
 
-    def drain(self, block: int) -> None:
-        """Digests full windows, counts kinds; `block` is the offset from which everything new was read."""
+        The chunks are kept until the next time, because the last call of all is looked up in them.
+        """
         count = self.count
         if count == self.sought:
-            self.forget_chunk()
+            self.forget_chunks()
         else:
+            self.chunks = chunks
             self.seek.append((self.sought + 1, max(block, self.begin)))
             self.sought = count
             if len(self.seek) > SEEK_POINTS:
@@ -88,15 +84,17 @@ class Sequence:
                 self.peer_counts[peer] += len(symbols)
                 symbols.clear()
 
-    def forget_chunk(self, end: int | None = None) -> None:
-        """Finds the last call's line in the chunk kept for it, before byte `end`, and lets the chunk go."""
-        if self.chunk is None:
-            return
-        data, first = self.chunk
-        self.chunk = None
+    def forget_chunks(self, end: int | None = None) -> None:
+        """Finds the last call's line in the chunks kept for it, before byte `end` of the last, and lets them go."""
+        chunks, self.chunks = self.chunks, []
+        for data, first in reversed(chunks):
+            if self._find_last(data, first, len(data) if end is None else end):
+                return
+            end = None
+
+    def _find_last(self, data: bytes, first: int, position: int) -> bool:
         mark = b" comm " + self.comm + b" [nranks="
         writer = self.host + b":" + self.pid + b":"
-        position = len(data) if end is None else end
         while (position := data.rfind(mark, 0, position)) >= 0:
             start = data.rfind(b"\n", 0, position) + 1
             head, _, _ = data[start:position].partition(b" opCount ")
@@ -104,14 +102,14 @@ class Sequence:
                 stop = data.find(b"\n", position)
                 text = data[start : stop if stop >= 0 else len(data)]
                 op_count = _OP_COUNT(text)
-                number = first + data.count(b"\n", 1, start)
                 self.last = (
-                    number,
+                    first + data.count(b"\n", 1, start),
                     text.decode("utf-8", "replace").rstrip("\r")[:_KEPT_TEXT],
                     int(op_count[1], 16) if op_count else None,
                 )
-                return
+                return True
             position = start
+        return False
 
     def restart(self, generation: int) -> None:
         """Begins again: the pointer belongs to a new communicator."""
@@ -121,8 +119,8 @@ class Sequence:
         self.mix = Counter()
         self.seek = []
         self.peer_counts = Counter()
-        self.digested = self.counted = self.noted = self.sought = 0
-        self.chunk = None
+        self.digested = self.counted = self.sought = 0
+        self.chunks = []
         self.last = (0, "", None)
 
     def table(self, file: str, place: Place | None, calls: dict[bytes, Call]) -> CallTable | None:
