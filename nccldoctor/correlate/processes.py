@@ -9,7 +9,7 @@ from nccldoctor.model.digest import Digest
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommComplete, CommStart
 from nccldoctor.model.events.state import ProbeRank, ProcessEnvironment, RecorderDump
-from nccldoctor.model.events.torch import ProcessEnded
+from nccldoctor.model.events.torch import ProcessEnded, Stack
 
 _RANK_IN_NAME = re.compile(r"rank[_\-]?(\d+)(?:\D[^/]*)?$")
 
@@ -40,6 +40,7 @@ class Processes:
         for digest in digests:
             self._collect(digest)
         self._name_files(digests)
+        self._meet_stacks(digests)
 
     def of_pid(self, host: str, pid: int) -> Draft:
         """The process with this host and pid; made when it is new."""
@@ -82,6 +83,8 @@ class Processes:
         speaker, file = event.speaker, event.line.file
         if speaker.pid is not None:
             draft = self._by_pid.get((speaker.host or "", speaker.pid))
+            if draft is None and speaker.host is None and isinstance(event, Stack):
+                draft = self.by_pid_alone(speaker.pid)
             if draft is not None:
                 return draft
         if speaker.rank is not None:
@@ -93,6 +96,18 @@ class Processes:
         if not pids and len(ranks) == 1:
             return self._by_rank.get(next(iter(ranks)))
         return None
+
+    def _meet_stacks(self, digests: Sequence[Digest]) -> None:
+        """py-spy tells a pid and no host: where nobody else has that pid, the stack makes the process known."""
+        for event in (e for d in digests for e in d.events if isinstance(e, Stack)):
+            pid, rank = event.speaker.pid, event.speaker.rank
+            if pid is None or event.speaker.host is not None:
+                continue
+            if not any(draft.pid == pid for draft in self.drafts):
+                self.of_pid("", pid)
+            draft = self.by_pid_alone(pid)
+            if draft is not None and rank is not None:
+                self.set_rank(draft, rank)
 
     def _collect(self, digest: Digest) -> None:
         path = digest.source.path

@@ -36,6 +36,16 @@ def waits(frames: Sequence[StackFrame]) -> bool:
     return False
 
 
+def in_collective(frames: Sequence[StackFrame]) -> bool:
+    """Does the user's innermost line stand in a call of torch.distributed?"""
+    for frame in frames:
+        if is_user(frame):
+            return False
+        if "torch/distributed/" in frame.file:
+            return True
+    return False
+
+
 def spot(frame: StackFrame) -> str:
     """`train.py:92 in step`."""
     name = frame.file.rsplit("/", 1)[-1]

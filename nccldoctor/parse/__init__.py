@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -25,6 +26,12 @@ _WHOLE = {
     Kind.INSPECTOR: "inspector",
     Kind.SNAPSHOT: "snapshot",
 }
+
+
+_STACKS = re.compile(
+    rb'\s{0,20}(?:Process \d+: [^\n]{1,4000}\nPython v\d|\[\s{0,20}\{[^\[]{0,2000}"(?:thread_name|frames)")'
+)
+"""py-spy's dump as text, or as JSON."""
 
 
 def digest_input(item: Input) -> tuple[Digest, ...]:
@@ -66,6 +73,8 @@ def _digest(item: Input, stream: Stream) -> Digest:
         return Digest(replace(source, note="empty file"))
     if is_nccldoctors_own_report(head):
         return Digest(replace(source, kind=Kind.FOREIGN, note="an earlier report of nccldoctor"))
+    if kind in (Kind.LOG, Kind.FOREIGN) and _STACKS.match(head):
+        return _reader("stacks")(replace(source, kind=Kind.LOG), stream.read(WHOLE_LIMIT))
     if kind is Kind.FOREIGN:
         return Digest(replace(source, note="not evidence that nccldoctor knows"))
     if kind is Kind.LOG:

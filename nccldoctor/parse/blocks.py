@@ -12,7 +12,7 @@ _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]*)", line (?P<line>\d+),? in (?P<
 _WATCHDOG_FRAME = re.compile(r"^#\d+ (?P<function>\S+) from (?P<file>.*):(?P<line>\d+)\s*$")
 _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: ?(?P<message>.*))?$")
 _THREAD = re.compile(
-    r"^(?:Current thread|Thread) (?P<thread>0x[0-9a-f]+) \[?.{0,80}?\(most recent call first\):"
+    r"^(?:(?:Current thread|Thread) (?P<thread>0x[0-9a-f]+) \[?.{0,80}?|Stack )\(most recent call first\):"
 )
 _FIELD = re.compile(r"^\s+(?P<name>host|rank|exitcode)\s+: (?P<value>.*)$")
 _FAILED = re.compile(

@@ -10,12 +10,11 @@ RAS lists a minority, which may be the ranks ahead; a single RAS answer of a job
 
 from collections.abc import Iterable, Sequence
 
-from nccldoctor.diagnose import places, standing, stuck
+from nccldoctor.diagnose import absent, places, standing, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.mismatch import fingerprints, parted
 from nccldoctor.diagnose.standing import Node, Wait
 from nccldoctor.diagnose.words import ranges
-from nccldoctor.model.events.state import HangObserved
 from nccldoctor.model.events.torch import StackFrame
 from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.finding import Confidence, Severity
@@ -25,8 +24,8 @@ from nccldoctor.model.source import Line
 code = "HANG01"
 name = "rank-behind"
 severity = Severity.ERROR
-needs = (Evidence.CALLS, Evidence.RECORDER, Evidence.RAS, Evidence.WATCHDOG)
-explains = ("HANG02", "HANG04", "HANG05", "HANG06", "NET10", "INIT10")
+needs = (Evidence.CALLS, Evidence.RECORDER, Evidence.RAS, Evidence.WATCHDOG, Evidence.STACKS)
+explains = ("HANG02", "HANG04", "HANG05", "HANG06", "NET10")
 remedy = (
     "py-spy dump --pid PID  # of the named rank, while it hangs: what does it do instead of the call?",
     "every rank must reach every collective: look for `if rank == 0`, early `break`/`continue`, uneven data loaders",
@@ -39,9 +38,9 @@ def check(job: Job) -> Iterable[Found]:
     yield from _by_fingerprint(job)
     found = [w for w in standing.waits(job) if not parted(job, w.communicator.id)]
     if not found:
-        yield from _without_dump(job)
+        yield from absent.without_dump(job)
         if not job.lanes:
-            yield from _seen(job)
+            yield from list(absent.seen(job)) or absent.by_stacks(job)
         return
     signs = stuck.signs(job)
     tangle = standing.tangle(found, _outside(job, found))
@@ -227,68 +226,21 @@ def _by_fingerprint(job: Job) -> Iterable[Found]:
         return
 
 
-def _without_dump(job: Job) -> Iterable[Found]:
-    """All recorders that are there have the same call pending, and some ranks left none."""
-    signs = stuck.signs(job)
-    for ident, lanes in _recorded(job).items():
-        comm = job.communicator(ident)
-        absent = [r for r in range(comm.size) if r not in lanes]
-        pending = [
-            r for r, n in lanes.items() if n.completed is not None and n.completed < n.issued
-        ]
-        if not absent or len(pending) < len(lanes) or parted(job, ident):
-            continue
-        if len(absent) > len(lanes) or not any(s.strong for s in signs) or job.partial:
-            continue
-        first = lanes[pending[0]]
-        waiting = ranges(places.shown_ranks(comm, pending))
-        culprits = places.shown_ranks(comm, absent)
-        yield Found(
-            title=(
-                f"{places.name(job, comm, absent)} left no flight recorder, while ranks {waiting} wait in "
-                f"#{first.issued} {first.last} of {comm.name}"
-            ),
-            evidence=tuple(n.line for n in list(lanes.values())[:3] if n.line is not None),
-            confidence=Confidence.MEDIUM,
-            ranks=culprits,
-            hosts=places.hosts(job, comm, absent),
-            explanation="A process that died or never saw the time-out leaves no dump: look at how it ended.",
-        )
-        return
-
-
-def _seen(job: Job) -> Iterable[Found]:
-    """No call is on record: what nccldoctor saw from outside, and where the ranks' Python stands."""
-    for hang in job.events(HangObserved):
-        where = places.positions(job, [*hang.behind], {})
-        if hang.state != "skewed" or not hang.behind or not where:
-            continue
-        stands = [s.line for s in places.stacks(job).values()]
-        yield Found(
-            title=(
-                f"Rank{'s' * (len(hang.behind) > 1)} {ranges(hang.behind)} never came to the collective that the "
-                f"others wait in; {places.grouped(where)}"
-            ),
-            evidence=(hang.line, *stands[:4]),
-            confidence=Confidence.MEDIUM,
-            ranks=hang.behind,
-            hosts=job.hosts_of_ranks(hang.behind),
-            explanation="Told by the processes' stacks alone; flight recorders or RAS would name the collective.",
-        )
-        return
-
-
-def _recorded(job: Job) -> dict[str, dict[int, Lane]]:
-    found: dict[str, dict[int, Lane]] = {}
-    for lane in job.lanes:
-        if lane.origin is Origin.RECORDER and lane.issued:
-            found.setdefault(lane.communicator, {})[lane.rank] = lane
-    return found
+def _stack(pid: int, *frames: str) -> str:
+    body = "".join(f"    {frame}\n" for frame in frames)
+    return f'Process {pid}: python train.py\nPython v3.11.7 (python3.11)\n\nThread {pid} (idle): "MainThread"\n{body}'
 
 
 fires_on = {
     "one rank does not call": Sample("2.28.9-nodes4-skip"),
     "two layers of groups": Sample("2.28.9-mesh-skip"),
+    "stacks alone": (
+        _stack(71, "all_reduce (torch/distributed/distributed_c10d.py:3252)", "step (train.py:92)")
+        + _stack(
+            72, "all_reduce (torch/distributed/distributed_c10d.py:3252)", "step (train.py:92)"
+        )
+        + _stack(73, "load (data.py:41)", "main (train.py:60)")
+    ),
     "DETAIL": (
         "[rank1]: RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: "
         "CollectiveFingerPrint(SequenceNumber=1, OpType=ALLREDUCE, TensorShape=[4], TensorDtypes=Float), but Rank 0 is "

@@ -1,0 +1,94 @@
+"""Who is absent where no call tells it: ranks without a dump, and ranks whose stacks stand elsewhere."""
+
+from collections.abc import Iterable
+
+from nccldoctor.diagnose import places, stuck
+from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.mismatch import parted
+from nccldoctor.diagnose.words import ranges, some
+from nccldoctor.model.events.state import HangObserved
+from nccldoctor.model.finding import Confidence
+from nccldoctor.model.job import Job, Lane, Origin
+
+
+def without_dump(job: Job) -> Iterable[Found]:
+    """All recorders that are there have the same call pending, and some ranks left none."""
+    signs = stuck.signs(job)
+    for ident, lanes in _recorded(job).items():
+        comm = job.communicator(ident)
+        missing = [r for r in range(comm.size) if r not in lanes]
+        pending = [r for r, n in lanes.items() if n.completed is None or n.completed < n.issued]
+        if not missing or len(pending) < len(lanes) or parted(job, ident):
+            continue
+        if len(missing) > len(lanes) or not any(s.strong for s in signs) or job.partial:
+            continue
+        first = lanes[pending[0]]
+        waiting = ranges(places.shown_ranks(comm, pending))
+        culprits = places.shown_ranks(comm, missing)
+        yield Found(
+            title=(
+                f"{places.name(job, comm, missing)} left no flight recorder, while ranks {waiting} wait in "
+                f"#{first.issued} {first.last} of {comm.name}"
+            ),
+            evidence=tuple(n.line for n in list(lanes.values())[:3] if n.line is not None),
+            confidence=Confidence.MEDIUM,
+            ranks=culprits,
+            hosts=places.hosts(job, comm, missing),
+            explanation="A process that died or never saw the time-out leaves no dump: look at how it ended.",
+        )
+        return
+
+
+def seen(job: Job) -> Iterable[Found]:
+    """No call is on record: what nccldoctor saw from outside, and where the ranks' Python stands."""
+    for hang in job.events(HangObserved):
+        where = places.positions(job, [*hang.behind], {})
+        if hang.state != "skewed" or not hang.behind or not where:
+            continue
+        stands = [s.line for s in places.stacks(job).values()]
+        yield Found(
+            title=(
+                f"Rank{'s' * (len(hang.behind) > 1)} {ranges(hang.behind)} never came to the collective that the "
+                f"others wait in; {places.grouped(where)}"
+            ),
+            evidence=(hang.line, *stands[:4]),
+            confidence=Confidence.MEDIUM,
+            ranks=hang.behind,
+            hosts=job.hosts_of_ranks(hang.behind),
+            explanation="Told by the processes' stacks alone; flight recorders or RAS would name the collective.",
+        )
+        return
+
+
+def by_stacks(job: Job) -> Iterable[Found]:
+    """Stacks alone: most ranks stand in a collective, and a few in their own program."""
+    stacks = places.stacks(job)
+    inside = {p: s for p, s in stacks.items() if places.in_collective(s.frames)}
+    outside = {p: s for p, s in stacks.items() if not places.waits(s.frames)}
+    if not outside or len(outside) > len(inside) or len(inside) + len(outside) < len(stacks):
+        return
+    ranks = sorted(r for p in outside if (r := job.processes[p].rank) is not None)
+    pids = [f"pid {job.processes[p].pid}" for p in sorted(outside)]
+    who = f"Rank{'s' * (len(ranks) > 1)} {ranges(ranks)}" if ranks else "Process " + ", ".join(pids)
+    spots = sorted({places.spot(f) for s in outside.values() if (f := places.user_frame(s.frames))})
+    others = sorted({places.spot(f) for s in inside.values() if (f := places.user_frame(s.frames))})
+    call = next(iter(inside.values())).frames[0].function
+    yield Found(
+        title=(
+            f"{who} stand{'s' * (len(outside) == 1)} at {some(spots)}, while {len(inside)} others wait in {call} at "
+            f"{some(others)}"
+        ),
+        evidence=tuple(s.line for s in [*outside.values(), *inside.values()][:4]),
+        confidence=Confidence.MEDIUM,
+        ranks=tuple(ranks),
+        hosts=job.hosts_of_ranks(ranks),
+        explanation="Stacks of one moment: a second look some seconds later tells whether anything moves.",
+    )
+
+
+def _recorded(job: Job) -> dict[str, dict[int, Lane]]:
+    found: dict[str, dict[int, Lane]] = {}
+    for lane in job.lanes:
+        if lane.origin is Origin.RECORDER and lane.issued:
+            found.setdefault(lane.communicator, {})[lane.rank] = lane
+    return found
