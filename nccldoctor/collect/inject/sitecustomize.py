@@ -215,13 +215,13 @@ class _Reporter:
         cuda = sys.modules.get("torch.cuda")
         result["cuda"] = bool(cuda is not None and cuda.is_initialized())
         native = sys.modules.get("torch._C._distributed_c10d")
-        for name in ("_dump_fr_trace_json", "_dump_nccl_trace_json"):
-            dump = getattr(native, name, None)
-            if dump is not None:
-                try:
-                    result["recorder"] = json.loads(dump(includeCollectives=False)).get("pg_status")
-                except Exception:
-                    pass
+        for name in ("_dump_nccl_trace_json", "_dump_fr_trace_json"):
+            try:
+                status = json.loads(getattr(native, name)(includeCollectives=False))["pg_status"]
+            except Exception:
+                continue
+            if status:
+                result["recorder"] = status
                 break
         return result
 
@@ -255,8 +255,10 @@ class _Reporter:
         """Leaves the flight recorder of this rank in the run folder, and tells what came out."""
         answer = {"kind": "dumped", "pid": os.getpid(), "rank": self.rank, "files": []}
         native = sys.modules.get("torch._C._distributed_c10d")
-        dump = getattr(native, "_dump_fr_trace", None) or getattr(native, "_dump_nccl_trace", None)
-        if dump is None or self.rank is None:
+        # A CUDA build has two recorders, NCCL's and everybody else's, and the one not in use dumps itself empty.
+        names = ("_dump_nccl_trace", "_dump_fr_trace")
+        dumps = [d for d in (getattr(native, name, None) for name in names) if d is not None]
+        if not dumps or self.rank is None:
             answer["because"] = (
                 "torch has no flight recorder here" if native else "torch is not loaded"
             )
@@ -265,17 +267,21 @@ class _Reporter:
         if os.path.exists(path) and os.path.getsize(path):
             answer["because"] = "PyTorch's own dump is there already"
             return answer
-        for arguments in ({"includeStackTraces": True}, {}):
-            try:
-                data = dump(**arguments)
-                break
-            except TypeError:
-                continue
+        data = max((_dumped(dump) for dump in dumps), key=len)
         with open(path + ".part", "wb") as file:
             file.write(data)
         os.replace(path + ".part", path)
         answer["files"].append(path)
         return answer
+
+
+def _dumped(dump):
+    for arguments in ({"includeStackTraces": True}, {}):
+        try:
+            return dump(**arguments)
+        except TypeError:
+            continue
+    return b""
 
 
 def _signal_is_free():

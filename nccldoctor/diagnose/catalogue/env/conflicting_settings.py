@@ -90,7 +90,7 @@ def _from_file(job: Job) -> Iterable[Found]:
         if shown is None:
             told.add(event.variable)
             yield Found(
-                title=f"{event.variable}={event.value} comes from a configuration file, not from the environment",
+                title=f"{event.variable}={event.value} comes from a configuration file or from the program itself, not from the environment that it started with",
                 explanation=f"The first that sets a variable wins: {'; then '.join(PRECEDENCE)}.",
                 evidence=(event.line,),
                 severity=Severity.NOTE,
