@@ -31,7 +31,7 @@ def check(job: Job) -> Iterable[Found]:
     """One finding for all such settings together, with what they cost where that was measured."""
     if not works(job):
         return
-    found = [s for s in settings(job) if _fallback(s)]
+    found = [s for s in settings(job) if is_fallback(s)]
     if not found:
         return
     names = " ".join(sorted(f"{s.variable}={s.value}" for s in unique(found)))
@@ -60,7 +60,8 @@ def check(job: Job) -> Iterable[Found]:
 _CHANNELS = ("NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS", "NCCL_MAX_NRINGS")
 
 
-def _fallback(setting: Setting) -> bool:
+def is_fallback(setting: Setting) -> bool:
+    """Is this one of the emergency settings that articles hand around?"""
     value = number(setting)
     if setting.variable in _CHANNELS:
         return value is not None and 0 < value <= FEW_CHANNELS
