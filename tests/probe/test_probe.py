@@ -20,9 +20,9 @@ QUIET = {"OMP_NUM_THREADS": "1", "NCCL_DEBUG": "WARN"}
 
 def _probe(folder: Path, *options: str) -> tuple[int, dict[str, Any], dict[str, Any], str]:
     environment = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
-    command = [sys.executable, "-m", "nccldoctor", "probe", "--quick", "--device", "cpu"]
+    command = [sys.executable, "-m", "nccldoctor", "probe", "--device", "cpu"]
     done = subprocess.run(
-        [*command, "--run-dir", str(folder), "--max-size", "64K", *options],
+        [*command, "--run-dir", str(folder), "--max-size", "1K", *options],
         cwd=ROOT,
         env={**environment, **QUIET},
         capture_output=True,
@@ -60,13 +60,13 @@ def test_planted_wrong_value(tmp_path: Path) -> None:
 
 
 def test_planted_slow_rank(tmp_path: Path) -> None:
-    _, _, report, said = _probe(tmp_path, "--plant", "slow:1:30")
+    _, _, report, said = _probe(tmp_path, "--plant", "slow:1:10")
     assert report["verdict"]["code"] == "PERF01", said
     assert report["verdict"]["ranks"] == [1]
 
 
 def test_planted_hang_is_killed_and_named(tmp_path: Path) -> None:
-    code, probe, report, said = _probe(tmp_path, "--plant", "stuck:1", "--step-timeout", "4")
+    code, probe, report, said = _probe(tmp_path, "--plant", "stuck:1", "--step-timeout", "6")
     assert code == 1, said
     assert report["verdict"]["code"] == "HW06", said
     assert report["verdict"]["ranks"] == [1]

@@ -62,8 +62,10 @@ class Outcome:
 class _Rank:
     """One running rank: its process, and the tail of its records."""
 
-    def __init__(self, place: Place, process: "subprocess.Popen[bytes]", records: Path) -> None:
-        self.place, self.process, self.path = place, process, records
+    def __init__(
+        self, place: Place, process: "subprocess.Popen[bytes]", records: Path, output: Path
+    ) -> None:
+        self.place, self.process, self.path, self.output = place, process, records, output
         self.step, self.since, self.done = "start", time.monotonic(), False
         self.members: tuple[int, ...] = ()
         self.records: list[dict[str, Any]] = []
@@ -119,6 +121,8 @@ def launch(
     outcome = Outcome(failure=failure, seconds=time.monotonic() - begun)
     for one in running:
         one.read()
+        if not one.output.stat().st_size:
+            one.output.unlink()
         for record in one.records:
             kind = record["kind"]
             fact = {key: value for key, value in record.items() if key != "kind"}
@@ -147,7 +151,8 @@ def _start(
     records = folder / f"{name}-rank{place.rank}.jsonl"
     records.unlink(missing_ok=True)
     command = [sys.executable, "-m", "nccldoctor.collect.probe.worker"]
-    with (folder / f"{name}-rank{place.rank}.out").open("wb") as output:
+    said = records.with_suffix(".out")
+    with said.open("wb") as output:
         process = subprocess.Popen(
             [*command, str(settings_file), str(records)],
             env={**environment, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **own},
@@ -156,7 +161,7 @@ def _start(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    return _Rank(place, process, records)
+    return _Rank(place, process, records, said)
 
 
 def _watch(
