@@ -14,9 +14,10 @@ from nccldoctor.model.events.nccl import (
     Edge,
     NetworkChosen,
 )
-from nccldoctor.model.events.state import BandwidthRow, HangObserved, RasSnapshot
+from nccldoctor.model.events.state import BandwidthRow, HangObserved, RasSnapshot, RecorderDump
 from nccldoctor.model.events.torch import (
     CudaError,
+    GroupProgress,
     ProcessEnded,
     Stack,
     WatchdogStuck,
@@ -100,6 +101,26 @@ def _ras_level(job: Job) -> Proof:
     return answers
 
 
+def _watchdog_rank_stale(job: Job) -> Proof:
+    """A time-out whose `[Rank N]` is the process's rank in none of the groups that its other lines tell of."""
+    ranks: dict[int, set[int]] = {}
+    for progress in job.events(GroupProgress):
+        if (process := job.process_of(progress)) is not None:
+            ranks.setdefault(process.id, set()).add(progress.group_rank)
+    return [
+        e
+        for e in job.events(WatchdogTimeout)
+        if (p := job.process_of(e)) is not None
+        and p.id in ranks
+        and e.group_rank not in ranks[p.id]
+    ]
+
+
+def _dump_missing(job: Job) -> Proof:
+    dumps = job.events(RecorderDump)
+    return dumps[:2] if dumps and len(dumps) < (job.world_size or 0) else []
+
+
 def _no_gdr(job: Job) -> Proof:
     across = [e for e in job.events(Edge) if e.transport == "NET" and e.detail.startswith("IB")]
     return [] if any("GDRDMA" in e.detail for e in across) else across
@@ -169,6 +190,8 @@ _PLAIN: Mapping[str, Callable[[Job], Proof]] = {
     "mnnvl": lambda job: [e for e in job.events(CommShape) if e.mnnvl],
     "cumem-on": _cumem_on,
     "wrong-data": lambda job: [e for e in job.events(BandwidthRow) if e.wrong],
+    "watchdog-rank-stale": _watchdog_rank_stale,
+    "dump-missing": _dump_missing,
     "network-failed": _network_failed,
     "network-plugin": _plugin,
     "peer-closed": lambda job: job.events(PeerClosed),

@@ -1,4 +1,4 @@
-"""Known bugs of NCCL and RCCL: in which versions, with which signs, and where they are told of.
+"""Known bugs of NCCL, RCCL and PyTorch: in which versions, with which signs, and where they are told of.
 
 A version alone is no bug: all `signs` must be in the evidence too. What each sign means is in the diagnosis BACKEND08.
 """
@@ -11,7 +11,8 @@ class KnownBug:
     """One bug. It is in versions from `since` on ("" = all before too), and not from `fixed` on.
 
     `last` instead of `fixed` is the last version that it was seen in, where no fix is known. `specific` when the signs
-    point to this bug rather than to any fault of that kind. `source` is a public address.
+    point to this bug rather than to any fault of that kind. `source` is a public address. Logs do not tell PyTorch's
+    version, so its bugs are known by their signs alone.
     """
 
     name: str
@@ -377,6 +378,24 @@ KNOWN_BUGS = (
         "https://github.com/ROCm/rccl/pull/1702",
         since="2.22.3",
         last="2.22.3",
+        specific=False,
+    ),
+    KnownBug(
+        "watchdog-stale-rank",
+        "torch",
+        ("watchdog-rank-stale",),
+        "with several process groups, the [Rank N] before a watchdog's time-out can be that of an earlier group",
+        "trust [rankN]: and the PG lines instead, as this report does; fixed by pull request 191440 after PyTorch 2.13",
+        "https://github.com/pytorch/pytorch/issues/191305",
+        specific=False,
+    ),
+    KnownBug(
+        "recorder-misses-teardown",
+        "torch",
+        ("hang", "dump-missing"),
+        "a rank that is blocked in the teardown of a process group writes no flight-recorder dump",
+        "take its stack instead: py-spy dump --pid PID on the rank whose dump is missing",
+        "https://github.com/pytorch/pytorch/issues/196968",
         specific=False,
     ),
 )

@@ -1,4 +1,4 @@
-"""The versions and the signs fit a known bug of NCCL or RCCL.
+"""The versions and the signs fit a known bug of NCCL, RCCL or PyTorch.
 
 Each entry has a version range, signs that must be in the evidence, and the address where the bug is told of. A version
 alone is never reported. That signs fit does not prove the bug: another cause that the report names comes first.
@@ -34,6 +34,12 @@ def check(job: Job) -> Iterable[Found]:
             running = [e for e in versions if bug.library == library and _has(bug, e.version)]
             if running:
                 yield from _match(job, bug, running)
+    for bug in KNOWN_BUGS:
+        if bug.library == "torch":
+            yield from _match(job, bug, [])
+
+
+_PRODUCTS = {"nccl": "NCCL", "rccl": "RCCL", "torch": "PyTorch"}
 
 
 def _has(bug: KnownBug, version: str) -> bool:
@@ -49,11 +55,11 @@ def _match(job: Job, bug: KnownBug, running: list[Version]) -> Iterable[Found]:
     proofs = [proof(job, sign) for sign in bug.signs]
     if not all(proofs):
         return
-    events: list[Event] = [*(p[0] for p in proofs), running[0]]
-    product = "RCCL" if bug.library == "rccl" else "NCCL"
+    events: list[Event] = [*(p[0] for p in proofs), *running[:1]]
+    product = _PRODUCTS[bug.library] + (f" {running[0].version}" if running else "")
     fix = f" (fixed in {bug.fixed})" if bug.fixed else ""
     yield Found(
-        title=f"{product} {running[0].version} has a known bug{fix} that fits: {bug.summary}",
+        title=f"{product} has a known bug{fix} that fits: {bug.summary}",
         explanation=f"{__doc__.strip()}\n\nThis one: {bug.source}",
         evidence=lines(events),
         ranks=job.ranks_of(proofs[0]),

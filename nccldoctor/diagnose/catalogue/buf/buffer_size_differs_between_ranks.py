@@ -8,7 +8,7 @@ called collectives of different sizes (COLL02).
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.settings import named
+from nccldoctor.diagnose.settings import Setting, named
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.buffers import BUFFERS
 from nccldoctor.model.events.fabric import SizesDisagree
@@ -31,10 +31,14 @@ def check(job: Job) -> Iterable[Found]:
     complaints = job.events(SizesDisagree)
     found = False
     for variable in BUFFERS:
-        shown = {s.value: s for s in named(job, variable)}
+        of_process: dict[int, Setting] = {}
+        for setting in named(job, variable):
+            if (process := job.process_of(setting.event)) is not None:
+                of_process.setdefault(process.id, setting)
+        shown = {s.value: s for s in of_process.values()}
         if len(shown) > 1:
             found = True
-            events = [s.event for s in named(job, variable)]
+            events = [s.event for s in of_process.values()]
             yield Found(
                 title=f"{who(job, events)}: {variable} differs ({', '.join(sorted(shown))})",
                 evidence=lines([*(s.event for s in shown.values()), *complaints[:1]]),

@@ -24,7 +24,6 @@ remedy = (
     "nvidia-smi --query-compute-apps=pid,used_memory,gpu_uuid --format=csv  # does another process hold memory?",
     "torch.cuda.set_per_process_memory_fraction(0.9)  # leave room for NCCL; or a smaller batch",
     "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # less waste by fragmentation",
-    "export NCCL_MAX_NCHANNELS=8  # only when NCCL's own buffers are the ones that do not fit; costs bandwidth",
 )
 
 

@@ -6,6 +6,7 @@ an Xid before the job began has nothing to do with it.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import lines
@@ -35,6 +36,9 @@ remedy = (
     "nvidia-smi -q -d ECC,ROW_REMAPPER,PERFORMANCE -i GPU  # the state of that GPU",
     "dcgmi diag -r 3 -i GPU  # before it works again",
 )
+CLEANED_UP = 45
+LONG_BEFORE = timedelta(hours=1)
+"""Clocks and zones may differ by less."""
 
 
 def check(job: Job) -> Iterable[Found]:
@@ -51,7 +55,9 @@ def _gpu(job: Job, number: int, bus: str, events: Sequence[Xid]) -> Found:
     ranks = _ranks(job, bus)
     who = f"Rank {ranks[0]}'s GPU " if len(ranks) == 1 else "GPU "
     blame = " (mostly the program's fault)" if known.blame is Blame.APPLICATION else ""
-    if known.blame is Blame.APPLICATION or not known.fatal:
+    if number == CLEANED_UP or _before(job, events):
+        level = Severity.NOTE
+    elif known.blame is Blame.APPLICATION or not known.fatal:
         level = Severity.WARNING
     else:
         level = Severity.ERROR
@@ -66,6 +72,15 @@ def _gpu(job: Job, number: int, bus: str, events: Sequence[Xid]) -> Found:
         if number in NVLINK | MEMORY | {LOST}
         else (known.remedy, *remedy),
     )
+
+
+def _before(job: Job, events: Sequence[Xid]) -> bool:
+    """All of them are told of as long before the job's first stamp."""
+    others = [e.speaker.time for e in job.all_events() if e.speaker.time and not isinstance(e, Xid)]
+    times = [e.speaker.time for e in events if e.speaker.time]
+    if len(times) < len(events) or not others:
+        return False
+    return max(times) < min(others) - LONG_BEFORE
 
 
 def _switch(job: Job, number: int, bus: str, events: Sequence[Xid]) -> Found:

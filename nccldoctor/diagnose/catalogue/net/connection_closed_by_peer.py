@@ -12,7 +12,7 @@ from nccldoctor.diagnose.peers import host_of_address, hostname
 from nccldoctor.diagnose.words import lines, some, who, who_ranks
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommGone
-from nccldoctor.model.events.torch import GlooError
+from nccldoctor.model.events.torch import GlooError, ProcessEnded
 from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job, Lane
@@ -57,6 +57,7 @@ def check(job: Job) -> Iterable[Found]:
         ranks=tuple(ranks),
         hosts=hosts,
         confidence=Confidence.MEDIUM if silent else Confidence.LOW,
+        severity=Severity.NOTE if _ended_well(job) else Severity.ERROR,
         consequence=_has_own_error(job),
     )
 
@@ -68,6 +69,12 @@ def _after_the_end(job: Job, event: Event) -> bool:
         e.how == "Destroy" and job.process_of(e) == process and _before(e, event)
         for e in job.events(CommGone)
     )
+
+
+def _ended_well(job: Job) -> bool:
+    """Every end of a process that is told of was a good one."""
+    ended = job.events(ProcessEnded)
+    return bool(ended) and all(e.exit_code == 0 for e in ended)
 
 
 def _before(one: Event, other: Event) -> bool:

@@ -8,7 +8,7 @@ On a machine without InfiniBand all these lines are normal, and nothing is repor
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.settings import events_of, named
+from nccldoctor.diagnose.settings import events_of, named, works
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.fabric import DeviceUnusable, VerbFailed, VerbsMissing
@@ -42,6 +42,7 @@ def check(job: Job) -> Iterable[Found]:
             evidence=lines(broken),
             ranks=job.ranks_of(broken),
             hosts=job.hosts_of(broken),
+            severity=Severity.WARNING if works(job) else Severity.ERROR,
         )
         return
     yield from _absent(job)
