@@ -22,8 +22,9 @@ NCCL = [
     Pattern(
         plugin.PluginMissing,
         "No plugin found (",
-        r"^(?P<kind>\w+)/Plugin ?: (?:dlerror=.* )?No plugin found \((?P<library>[^)]*)\), using internal",
+        r"^(?P<kind>\w+)/Plugin ?: (?:dlerror=.* )?No plugin found \((?P<library>[^)]*)\)",
         {
+            "2.21, RCCL 6.x": "NET/Plugin: No plugin found (librccl-net.so)",
             "2.11-2.16": "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
             "2.19-2.20": "NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or directory No plugin found (libnccl-net.so), using internal implementation",
         },
@@ -34,6 +35,22 @@ NCCL = [
         r"^(?P<kind>\w+)/Plugin ?: Plugin load returned \d+ : (?P<library>[^\s:]+): cannot open shared object file.* when loading (?P=library)",
         {
             "2.21": "NET/Plugin: Plugin load returned 2 : libnccl-net.so: cannot open shared object file: No such file or directory when loading libnccl-net.so"
+        },
+    ),
+    Pattern(
+        plugin.PluginMissing,
+        "Plugin load (",
+        r"^(?P<kind>\w+)/Plugin ?: Plugin load \((?P<library>[^)]+)\) returned \d+ : (?P=library): cannot open shared",
+        {
+            "2.17-2.18": "NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared object file: No such file or directory"
+        },
+    ),
+    Pattern(
+        plugin.PluginBroken,
+        "Plugin load (",
+        r"^NET/Plugin ?: Plugin load \((?P<plugin>[^)]+)\) returned \d+ : (?P<reason>(?!\(null\)).+)$",
+        {
+            "2.17-2.18": "NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libfabric.so.1: cannot open shared object file: No such file or directory"
         },
     ),
     Pattern(

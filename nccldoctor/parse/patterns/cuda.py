@@ -116,7 +116,7 @@ TEXT = [
     Pattern(
         usage.FatalSignal,
         "Caught signal ",
-        r"Caught signal (?P<signal>\d+) \(",
+        r"(?:\[[\w.\-]+:(?P<fallen_pid>\d+):\d+:\d+\] )?Caught signal (?P<signal>\d+) \(",
         {
             "UCX": "[gpu-1:20931:0:20931] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x8)"
         },
@@ -140,8 +140,26 @@ TEXT = [
     Pattern(
         usage.NativeFrame,
         "ccl",
-        rf"^(?:\[[\w.\-]+:\d+\] )?\s*\[ ?\d+\] \S*?(?P<library>{_LIBRARY})\((?P<function>[^+)]*)",
-        {"Open MPI": "[gpu-1:20931] [ 3] /usr/lib/libnccl.so.2(ncclGroupEnd+0x1f)[0x7f3d5c1a2b10]"},
+        rf"(?:^|\s)\[ ?\d+\] \S*?(?P<library>{_LIBRARY})\((?P<function>[^+)]*)",
+        {
+            "no symbols, stamped": "2026-08-31 12:27:50 [gpu-1:00956] [ 4] /usr/local/nccl/lib/libnccl.so.2(+0xbd72c)[0x7d1d0c8f372c]",
+            "Open MPI": "[gpu-1:20931] [ 3] /usr/lib/libnccl.so.2(ncclGroupEnd+0x1f)[0x7f3d5c1a2b10]",
+        },
+    ),
+    Pattern(
+        usage.NativeFrame,
+        "ccl",
+        rf"^ *\d+ +\S*?(?P<library>{_LIBRARY})\((?P<function>[^+)]*)\S*\) \[0x",
+        {"UCX": " 3  /opt/nccl/lib/libnccl.so(+0x120057) [0x7ff1c18c1057]"},
+    ),
+    Pattern(
+        usage.NativeFrame,
+        " nccl",
+        r"^ *\d+ +0x[0-9a-f]+ (?P<function>nccl\w+[^(]{0,80})\(\) ",
+        {
+            "UCX, with sources": "25 0x000000000005f4a2 ncclCommInitRankFunc()  /home/user/nccl/src/init.cc:890"
+        },
+        {"library": "libnccl.so"},
     ),
     Pattern(
         usage.NativeFrame,

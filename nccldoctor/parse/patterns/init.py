@@ -126,6 +126,15 @@ NCCL = [
     ),
     Pattern(
         platform.TopologyFileUnusable,
+        " nodes",
+        r"^(?P<reason>Error : (?:too many XML nodes \(max \d+\)|XML parser is limited to \d+ nodes).*)$",
+        {
+            "2.5-2.20": "Error : too many XML nodes (max 256)",
+            "2.21+": "Error : XML parser is limited to 1024 nodes",
+        },
+    ),
+    Pattern(
+        platform.TopologyFileUnusable,
         "Attribute ",
         r"^(?P<reason>Attribute \w+ of node \w+ not found)",
         {"2.5+": "Attribute busid of node pci not found"},

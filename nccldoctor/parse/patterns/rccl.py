@@ -28,6 +28,25 @@ NCCL = [
         r"(?P<what>/sys/(?:class|devices/virtual)/kfd/kfd/topology\S*)",
         {"RCCL": "Could not open /sys/class/kfd/kfd/topology/nodes/1/properties"},
     ),
+    Pattern(
+        platform.TopologyUnreadable,
+        "Could not read node # ",
+        r"^Could not read (?P<what>node # \d+)",
+        {"6.x": "Could not read node # 4"},
+    ),
+    noise("Kernel version", all="Kernel version: 6.8.0-136-generic"),
+    noise("Hipruntime version", all="Hipruntime version: 70253211, firmware version: 44"),
+    noise("ROCr version", all="ROCr version 1.18"),
+    noise("Dmabuf feature disabled", all="Dmabuf feature disabled without NCCL_DMABUF_ENABLE=1"),
+    noise("DMA_BUF Support", all="DMA_BUF Support Enabled"),
+    noise(
+        "Could not open kernel conf file",
+        all="Could not open kernel conf file, will assume CONFIG_DMABUF_MOVE_NOTIFY and CONFIG_PCI_P2PDMA are enabled",
+    ),
+    noise(
+        "LL cutoff points not detected",
+        all="LL cutoff points not detected for a supported arch gfx942",
+    ),
     noise("MSCCL++: Cannot enable MSCCL++", all="MSCCL++: Cannot enable MSCCL++ on gfx942"),
     noise(
         "MSCCL: No external scheduler found",

@@ -130,6 +130,9 @@ fires_on = {
         "No such file or directory when loading libnccl-net.so\n"
         "gpu-1:71:71 [0] NCCL INFO Using network Socket\n"
     ),
+    "2.17-2.18, a library of the plugin is missing": (
+        "gpu-1:71:71 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libfabric.so.1: cannot open shared object file\n"
+    ),
     "2.28+, asked for": (
         "gpu-1:71:71 [0] NCCL INFO NCCL_NET_PLUGIN set by environment to ofi\n"
         "gpu-1:71:71 [0] NCCL INFO NET/Plugin: Could not find: ofi libnccl-net-ofi.so\n"
@@ -146,6 +149,16 @@ silent_on = {
         "gpu-1:71:71 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so\n"
         "gpu-1:71:71 [0] NCCL INFO Failed to initialize NET plugin IB\n"
         "gpu-1:71:71 [0] NCCL INFO Using network Socket\n"
+    ),
+    "2.17-2.18, nothing asked for": (
+        "gpu-1:71:71 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared object file: "
+        "No such file or directory\n"
+        "gpu-1:71:71 [0] NCCL INFO NET/Plugin : No plugin found, using internal implementation\n"
+    ),
+    "RCCL, nothing asked for": (
+        "mi-1:71:71 [0] NCCL INFO NET/Plugin: No plugin found (librccl-net.so)\n"
+        "mi-1:71:71 [0] NCCL INFO NET/Plugin: Plugin load returned 2 : librccl-net.so: cannot open shared object file: "
+        "No such file or directory : when loading librccl-net.so\n"
     ),
     "2.21, nothing asked for": (
         "gpu-1:71:71 [0] NCCL INFO NET/Plugin: Plugin load returned 2 : libnccl-net.so: cannot open shared object file: "

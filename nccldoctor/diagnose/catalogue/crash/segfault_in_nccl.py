@@ -64,6 +64,12 @@ fires_on = {
         "[gpu-1:20931] [ 0] /lib/x86_64-linux-gnu/libc.so.6(+0x42520)[0x7f3d5e042520]\n"
         "[gpu-1:20931] [ 1] /usr/lib/libnccl.so.2(ncclGroupEnd+0x1f)[0x7f3d5c1a2b10]\n"
     ),
+    "UCX": (
+        "[gpu-1:288505:0:296459] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x48)\n"
+        "==== backtrace (tid: 296459) ====\n"
+        " 0  /usr/lib/libucs.so.0(ucs_handle_error+0x2d4) [0x7fedc925c274]\n"
+        " 3  /opt/nccl/lib/libnccl.so(+0x120057) [0x7ff1c18c1057]\n"
+    ),
     "RCCL": "[81234.1] python3[20931]: segfault at 8 ip 00007f3d5c1a2b10 sp 00007f3d2effc8e0 error 4 in librccl.so.1.0[7f3d5c000000+8a00000]",
 }
 silent_on = {

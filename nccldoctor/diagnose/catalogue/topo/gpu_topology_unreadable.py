@@ -40,6 +40,7 @@ def check(job: Job) -> Iterable[Found]:
 
 fires_on = {
     "2.4+": "gpu-1:71:71 [0] graph/xml.cc:1 NCCL WARN Could not find real path of /sys/class/pci_bus/0000:c1/../../0000:c1:00.0",
+    "RCCL 6.x": "mi-1:71:71 [1] /src/misc/alt_rsmi.cc:653 NCCL WARN Could not read node # 4",
     "ROCm": "Unable to open /dev/kfd read-write: No such file or directory",
     "RCCL": "mi-1:71:71 [0] /src/graph/xml.cc:1 NCCL WARN Could not open /sys/class/kfd/kfd/topology/nodes/1/properties",
 }

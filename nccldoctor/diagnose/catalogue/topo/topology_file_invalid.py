@@ -22,6 +22,7 @@ explains = ("INIT01", "INIT07", "NET10", "HANG04", "CRASH01", "TOPO10")
 remedy = (
     "unset NCCL_TOPO_FILE NCCL_GRAPH_FILE  # bare metal needs neither",
     "python3 -c 'import xml.dom.minidom,sys; xml.dom.minidom.parse(sys.argv[1])' $NCCL_TOPO_FILE  # is it whole? is it inside the container?",
+    "AWS: update aws-ofi-nccl to 1.11 or later, which writes the file itself; older ones shipped files that lack attributes",
     "NCCL_TOPO_DUMP_FILE=topo.xml python …  # writes a valid file on such a machine; clouds ship theirs with image or plugin",
 )
 
@@ -48,6 +49,7 @@ def check(job: Job) -> Iterable[Found]:
 fires_on = {
     "version": "gpu-1:71:71 [0] graph/xml.cc:1 NCCL WARN XML Topology has wrong version 2, 1 needed",
     "attribute": "gpu-1:71:71 [0] NCCL INFO NCCL_TOPO_FILE set by environment to /etc/nccl/topo.xml\ngpu-1:71:71 [0] graph/xml.h:1 NCCL WARN Attribute busid of node pci not found\n",
+    "too many parts": "gpu-1:71:71 [0] graph/xml.h:1 NCCL WARN Error : too many XML nodes (max 256)",
     "not there": "gpu-1:71:71 [0] NCCL INFO Could not open XML topology file /etc/nccl/topo.xml : No such file or directory",
     "graph file": "gpu-1:71:71 [0] graph/xml.cc:1 NCCL WARN Could not open XML graph file /etc/nccl/graph.xml : No such file or directory",
     "RCCL": "mi-1:71:71 [0] /src/graph/xml.cc:1 NCCL WARN XML Topology has wrong version 2, 1 needed",
