@@ -4,18 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from nccldoctor.model.event import Event
 from nccldoctor.model.job import Job
+from nccldoctor.model.ranks import ranges as ranges
 from nccldoctor.model.source import Line
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """`0-3, 7`: sorted, neighbours folded from three on."""
-    parts: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if parts and parts[-1][-1] == number - 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    return ", ".join(f"{p[0]}-{p[-1]}" if len(p) > 2 else ", ".join(map(str, p)) for p in parts)
 
 
 def some(names: Sequence[str], most: int = 4) -> str:

@@ -15,7 +15,16 @@ from nccldoctor.model.report import Report
 from nccldoctor.report.evidence import inline
 from nccldoctor.report.steps import step
 from nccldoctor.report.view import view
-from nccldoctor.report.words import encodable, harmless, listed, plural, ranks_said, size, spans
+from nccldoctor.report.words import (
+    encodable,
+    exact,
+    harmless,
+    listed,
+    plural,
+    ranks_said,
+    size,
+    spans,
+)
 
 
 def render(report: Report) -> str:
@@ -41,6 +50,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters.update(
         spans=spans,
+        exact=exact,
         said=ranks_said,
         listed=listed,
         size=size,

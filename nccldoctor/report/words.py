@@ -3,23 +3,34 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from nccldoctor.model.ranks import ranges
+
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BIDI = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
-def spans(ranks: Iterable[int]) -> str:
-    """`0-3, 7`; empty for no ranks."""
-    parts: list[list[int]] = []
-    for rank in sorted(set(ranks)):
-        if parts and rank == parts[-1][1] + 1:
-            parts[-1][1] = rank
-        else:
-            parts.append([rank, rank])
+def exact(ranks: Iterable[int]) -> str:
+    """`0-3, 7`: every one, for machines; empty for no ranks."""
     return ", ".join(
-        str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}-{b}" for a, b in parts
+        str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}-{b}" for a, b in _runs(ranks)
     )
+
+
+def spans(ranks: Iterable[int]) -> str:
+    """`0-3, 7` for people; of very many pieces the first two dozen."""
+    return ranges(ranks, 24)
+
+
+def _runs(ranks: Iterable[int]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for rank in sorted(set(ranks)):
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], rank)
+        else:
+            runs.append((rank, rank))
+    return runs
 
 
 def ranks_said(ranks: Sequence[int]) -> str:

@@ -139,6 +139,13 @@ def test_late_start_is_no_wrong_clock() -> None:
 
 def test_words() -> None:
     assert spans([3, 1, 2, 7, 9, 8, 20, 21]) == "1-3, 7-9, 20, 21"
+    assert spans(range(4, 1024, 8)) == "4-1020 in steps of 8"
+    assert spans([0, *range(4, 700, 8), *range(708, 1024, 8)]) == (
+        "0, 4-692 in steps of 8, 708-1020 in steps of 8"
+    )
+    assert spans([0, 2, 4]) == "0, 2, 4"
+    assert spans([5, 7, 8, 9, 10]) == "5, 7-10"
+    assert spans(n * n for n in range(2, 99)).endswith(" and 73 more")
     assert [size(n) for n in (0, 999, 1024, 1536, 4 << 20, 3 << 40)] == [
         "0 B",
         "999 B",
