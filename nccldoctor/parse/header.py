@@ -1,6 +1,7 @@
 """The header of an NCCL or RCCL record, found anywhere in a line, in the forms of 2.3 to 2.32."""
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
@@ -16,6 +17,8 @@ HEADER = re.compile(
     re.X,
 )
 
+MOST_HOSTS = 4096
+_SAFE_HOST = re.compile(r"(?:^|[\s\]>:])([A-Za-z0-9<][\w.\-<>]*):\d+:\d+ (?:\[-?\d+\]|NCCL) ", re.M)
 _FATAL = "[FATAL ERROR]"
 CLUE = " NCCL "
 """Every header but RCCL's FATAL ERROR holds this; looking for it first is what makes reading fast."""
@@ -31,30 +34,54 @@ class Record:
     place: str | None = None
 
 
-def split_records(text: str, speaker: Speaker) -> list[Record]:
+def split_records(text: str, speaker: Speaker, hosts: set[str] | None = None) -> list[Record]:
     """The records in one physical line; writers that share a stream glue several together.
 
-    `speaker` is what the line's prefixes told. An empty list means that no header is in the line.
+    `speaker` is what the line's prefixes told. `hosts` are those seen so far, and grow: only they can tell where a
+    message ends and the host glued to it begins. An empty list means that no header is in the line.
     """
     first = HEADER.match(text)
     if first is not None and CLUE not in text[first.end() :] and _FATAL not in text:
-        return [_record(first, text[first.end() :].rstrip("\r\n"), speaker)]
+        if hosts is not None and len(hosts) < MOST_HOSTS:
+            hosts.add(first["host"] or "")
+        return [_record(first, first["host"] or "", text[first.end() :].rstrip("\r\n"), speaker)]
     matches = list(HEADER.finditer(text))
-    records = []
-    for match, following in zip(matches, [*matches[1:], None], strict=False):
-        end = following.start() if following else len(text)
-        records.append(_record(match, text[match.end() : end].rstrip("\r\n"), speaker))
-    return records
+    starts = [_start(match, hosts or set()) for match in matches]
+    ends = [*(start for start, _ in starts[1:]), len(text)][: len(starts)]
+    return [
+        _record(match, host, text[match.end() : end].rstrip("\r\n"), speaker)
+        for match, (_, host), end in zip(matches, starts, ends, strict=True)
+    ]
 
 
-def _record(match: re.Match[str], message: str, speaker: Speaker) -> Record:
+def hosts_in(text: str) -> set[str]:
+    """The hosts of the headers in a text, without those that are a message's last word glued to another host."""
+    counts = Counter(_SAFE_HOST.findall(text))
+    return {
+        host
+        for host, count in counts.items()
+        if not any(o != host and host.endswith(o) and n >= count for o, n in counts.items())
+    }
+
+
+def _start(match: re.Match[str], hosts: set[str]) -> tuple[int, str]:
+    """Where the record begins, and its host: a known one if the name is longer than that and glued to a message."""
+    host = match["host"] or ""
+    if host not in hosts and match.start() > 0:
+        known = max((name for name in hosts if host.endswith(name)), key=len, default="")
+        if known:
+            return match.start("host") + len(host) - len(known), known
+    return match.start(), host
+
+
+def _record(match: re.Match[str], host: str, message: str, speaker: Speaker) -> Record:
     device = match["device"]
     place = match["place"]
     if place and match["function"]:
         place = f"{place} ({match['function']})"
     return Record(
         speaker=Speaker(
-            match["host"] or "",
+            host,
             int(match["pid"]),
             int(match["tid"]),
             int(device) if device is not None else None,

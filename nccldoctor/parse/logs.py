@@ -18,7 +18,7 @@ from nccldoctor.parse.bandwidth import Table
 from nccldoctor.parse.blocks import Blocks
 from nccldoctor.parse.calls import CallReader
 from nccldoctor.parse.chunks import chunks
-from nccldoctor.parse.header import CLUE, Record, split_records
+from nccldoctor.parse.header import CLUE, Record, hosts_in, split_records
 from nccldoctor.parse.pattern import Matcher
 from nccldoctor.parse.prefixes import Prefixes
 from nccldoctor.parse.shapes import BLANK, Shapes, Verdict
@@ -54,6 +54,7 @@ class _Reader:
         self._prefixes = Prefixes()
         self._shapes = Shapes(_text().anchors)
         self._events: list[Event] = []
+        self._hosts: set[str] = set()
         self._blocks = Blocks()
         self._table = Table()
         self._repeats: Counter[int] = Counter()
@@ -65,8 +66,9 @@ class _Reader:
         first = True
         for chunk in chunks(stream):
             if first:
-                sample = chunk.decode("utf-8", "replace").split("\n")[:400]
-                self._prefixes = Prefixes(sample)
+                sample = chunk.decode("utf-8", "replace")
+                self._prefixes = Prefixes(sample.split("\n")[:400])
+                self._hosts = hosts_in(sample)
                 first = False
             for index, block in enumerate(self._calls.feed(chunk)):
                 self._block(block, index)
@@ -127,7 +129,9 @@ class _Reader:
         """Reads one line; says what all lines of its shape are, where that can be said."""
         line = Line(self._source.path, number, text[:KEPT_TEXT])
         rest, speaker = self._prefixes.peel(text)
-        records = split_records(rest, speaker) if CLUE in rest or "ERROR]" in rest else []
+        records = (
+            split_records(rest, speaker, self._hosts) if CLUE in rest or "ERROR]" in rest else []
+        )
         if not records:
             return self._text_line(rest, line, speaker)
         told = None
