@@ -17,6 +17,7 @@ NCCL_NAMES = {
     "all_to_all": "AlltoAll",
     "sendrecv": "SendRecv",
     "barrier": "Barrier",
+    "copy": "Copy",
 }
 
 
@@ -221,6 +222,17 @@ def _sendrecv(seat: Seat, p: values.Pattern, empty: Any, chunk: int, whole: int,
     return prepare, run, lambda: values.wrong(seat.torch, out, p.values(before)), out
 
 
+def _copy(seat: Seat, p: values.Pattern, empty: Any, chunk: int, whole: int, root: int) -> Any:
+    """No collective: each device copies within its own memory, so that a slow one shows by itself."""
+    x, out, sent = empty(whole), empty(whole), p.values(seat.index)
+
+    def prepare() -> None:
+        values.fill(x, sent)
+        out.fill_(p.poison)
+
+    return prepare, lambda: out.copy_(x), lambda: values.wrong(seat.torch, out, sent), out
+
+
 def _wrong_parts(seat: Seat, out: Any, chunk: int, expected: Callable[[int], Any]) -> int:
     return sum(
         values.wrong(seat.torch, out[i * chunk : (i + 1) * chunk], expected(i))
@@ -238,4 +250,5 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "scatter": _scatter,
     "all_to_all": _all_to_all,
     "sendrecv": _sendrecv,
+    "copy": _copy,
 }

@@ -127,6 +127,7 @@ def steps(settings: Settings, known: Groups, largest_bytes: int) -> list[Step]:
             *_graph(cuda, middle),
             *(Step("all_reduce", large, group=name) for name in subgroups),
             Step("barrier", 0),
+            Step("copy", large),
         ]
     return [
         *(Step(op, size, warmup=3, iterations=20) for size in sizes for op in OPS),
@@ -140,6 +141,7 @@ def steps(settings: Settings, known: Groups, largest_bytes: int) -> list[Step]:
             for op in ("all_reduce", "all_gather", "all_to_all")
         ),
         Step("barrier", 0, iterations=50),
+        Step("copy", large, iterations=20),
     ]
 
 

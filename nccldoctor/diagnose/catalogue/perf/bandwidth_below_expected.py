@@ -35,6 +35,9 @@ SEVERE = 0.3
 OUTLIER = 0.6
 """A pair is slow when it reaches less than this part of the median pair."""
 
+COPY_BYTES = 64 << 20
+"""Smaller copies fit into caches, and tell of launches rather than of memory."""
+
 LATE_US = 1000.0
 LATE_SHARE = 0.8
 LATE_ROWS = 5
@@ -44,7 +47,7 @@ _MEETING = ("AllReduce", "AllGather", "ReduceScatter", "AlltoAll", "Barrier")
 def check(job: Job) -> Iterable[Found]:
     """Late ranks first, then slow pairs, then what all ranks together do not reach."""
     rows = [r for r in job.events(BandwidthRow) if r.group not in ("lever", "single")]
-    found = [*_late(job, rows), *_slow_pairs(job, rows)]
+    found = [*_late(job, rows), *_slow_devices(job, rows), *_slow_pairs(job, rows)]
     judged = [
         (row, expect)
         for row in rows
@@ -126,6 +129,35 @@ def _slow_pairs(job: Job, rows: Iterable[BandwidthRow]) -> Iterable[Found]:
         )
 
 
+def _slow_devices(job: Job, rows: Iterable[BandwidthRow]) -> Iterable[Found]:
+    """A GPU that copies within its own memory far slower than its like: throttled, or ill."""
+    device_of = {rank.rank: rank.device for rank in job.events(ProbeRank) if rank.bus_id}
+    for row in rows:
+        if row.op != "Copy" or row.size_bytes < COPY_BYTES or not row.rank_us:
+            continue
+        for device in sorted(set(device_of.values())):
+            alike = {r: t for r, t in row.rank_us.items() if device_of.get(r) == device}
+            slow = {r: t for r, t in alike.items() if t * OUTLIER > min(alike.values())}
+            if not slow or len(slow) * 2 > len(alike):
+                continue
+            usual = median(t for r, t in alike.items() if r not in slow)
+            ranks = tuple(sorted(slow))
+            hosts = job.hosts_of_ranks(ranks)
+            yield Found(
+                title=(
+                    f"{who_ranks(ranks, hosts)}: the GPU copies its own memory at "
+                    f"{row.size_bytes / max(slow.values()) / 1e3:.0f} GB/s, its like at {row.size_bytes / usual / 1e3:.0f}"
+                ),
+                evidence=(row.line,),
+                ranks=ranks,
+                hosts=hosts,
+                remedy=(
+                    "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE  # what holds it down",
+                    *remedy,
+                ),
+            )
+
+
 def _late(job: Job, rows: Iterable[BandwidthRow]) -> Iterable[Found]:
     """A rank that starts nearly every collective after the others: its own time is short, the others wait for it."""
     meeting = [r for r in rows if r.group == "world" and r.op in _MEETING and len(r.rank_us) > 1]
@@ -201,7 +233,13 @@ fires_on = {
  {"op": "SendRecv", "size_bytes": 67108864, "group": "pair", "members": [1, 2], "time_us": 6710, "algorithm_gbytes_per_second": 10, "bus_gbytes_per_second": 10}]}}
 """,
 }
+_COPY = """{"nccldoctor": "snapshot", "schema": 1, "host": "n1", "probe": {"ranks": [
+ {"rank": 0, "host": "n1", "pid": 10, "device": "GPU", "bus_id": "0000:01:00.0"}, {"rank": 1, "host": "n1", "pid": 11, "device": "GPU", "bus_id": "0000:02:00.0"}],
+ "rows": [{"op": "Copy", "size_bytes": 268435456, "members": [0, 1], "time_us": 250, "algorithm_gbytes_per_second": 1, "bus_gbytes_per_second": 1, "rank_us": {"0": 125, "1": SLOW}}]}}
+"""
+fires_on["probe, one slow device"] = _COPY.replace("SLOW", "250")
 silent_on = {
+    "probe, devices alike": _COPY.replace("SLOW", "131"),
     "nccl-tests 2.19.6, healthy": _TABLE
     + "        1024           256     float     sum      -1    13.71    0.07    0.07       0    13.43    0.08    0.08       0\n"
     "    67108864      16777216     float     sum      -1   251.09  267.27  267.27       0   251.26  267.09  267.09       0\n"
