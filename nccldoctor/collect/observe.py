@@ -35,6 +35,7 @@ def _look(state: RankState, reading: procfs.Reading, now: float, closely: bool) 
         rank=int(state.rank or 0),
         stage=str(status.get("stage", "python")),
         counters=counters(status),
+        completed=completed(status),
         phase=status.get("phase"),
         waiting=bool(status.get("waiting")),
         moving=int(status.get("moving") or 0),
@@ -52,6 +53,12 @@ def counters(status: Mapping[str, Any]) -> dict[str, int]:
     """Sequence numbers per process group, as this rank last told them."""
     groups = status.get("groups") or {}
     return {str(name): int(entry[0]) for name, entry in groups.items()}
+
+
+def completed(status: Mapping[str, Any]) -> int:
+    """How many collectives have ended on this rank, over all groups, as the flight recorder knows."""
+    groups = status.get("recorder") or {}
+    return sum(max(int(g.get("last_completed_collective", 0)), 0) for g in groups.values())
 
 
 def living(intake: Intake) -> list[RankState]:

@@ -123,6 +123,8 @@ class Session:
             self._pass_signals(process)
             if self._kill_at is not None:
                 if time.monotonic() > self._kill_at:
+                    if self._forwarded == 1:
+                        self.take_evidence("the job did not end when it was asked to")
                     return
             elif why := self.tick(self):
                 self.stop(why)

@@ -39,7 +39,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One rank at one moment. `counters` are sequence numbers per process group; they only grow.
+    """One rank at one moment. `counters` are sequence numbers per process group; they only grow, as does `completed`,
+    the sum over groups of collectives that have ended: a long queue on the device is progress too.
 
     `moving` changes whenever the main thread's Python does; `waiting` means that it stands inside a collective, a wait
     or a device synchronisation; `stage` is python, torch or group (initialised); `silent` counts seconds without a word.
@@ -48,6 +49,7 @@ class Look:
     rank: int
     stage: str = "python"
     counters: Mapping[str, int] = field(default_factory=dict)
+    completed: int = 0
     phase: str | None = None
     waiting: bool = False
     moving: int = 0
@@ -112,7 +114,8 @@ class Watchdog:
             self._tracks[look.rank] = _Track(look, now, now)
             return
         before, track.look = track.look, look
-        if dict(before.counters) != dict(look.counters) or before.stage != look.stage:
+        moved = (before.counters, before.completed) != (look.counters, look.completed)
+        if moved or before.stage != look.stage:
             track.progress_at = track.active_at = now
         elif _active(before, look):
             track.active_at = now

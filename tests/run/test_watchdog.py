@@ -64,6 +64,13 @@ def test_spinning_in_a_device_wait_is_no_work():
     assert first_hang(watched(looks, 120)) == 90
 
 
+def test_a_long_queue_on_the_device_is_progress():
+    def looks(second):
+        return [at(0, 500, completed=second, waiting=True), at(1, 500, completed=second)]
+
+    assert first_hang(watched(looks, 300)) is None
+
+
 def test_a_stopped_rank_does_not_count_as_working():
     def looks(second):
         stopped = at(1, 5, silent=float(second), process_state="T")

@@ -7,7 +7,6 @@ holds the agent for some seconds before it ends the other ranks, so that evidenc
 wrong here is swallowed: the job comes first.
 """
 
-import json
 import os
 import sys
 
@@ -86,6 +85,7 @@ def _take_pipes(rank, local):
     if ours != ",".join("%d:%d" % (os.fstat(fd).st_dev, os.fstat(fd).st_ino) for fd in (1, 2)):
         return
     import array
+    import json
     import socket
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
@@ -125,8 +125,11 @@ class _Reporter:
     """Sends the status of one rank, and answers the launcher's requests, from a thread of its own."""
 
     def __init__(self, rank, local, armed):
+        import json
         import socket
         import threading
+
+        self.json = json
 
         self.rank, self.local, self.armed = rank, local, armed
         self.every = float(os.environ.get("NCCLDOCTOR_EVERY") or 1.0)
@@ -143,7 +146,7 @@ class _Reporter:
         self.send(self.status(hello=True))
         while not self.stopping:
             try:
-                request = json.loads(self.socket.recv(65536))
+                request = self.json.loads(self.socket.recv(65536))
             except (OSError, ValueError):  # a time-out: nothing was asked
                 request = None
             if self.stopping:
@@ -158,7 +161,7 @@ class _Reporter:
 
     def send(self, message):
         try:
-            self.socket.sendto(json.dumps(message).encode(), "\0" + _SOCKET)
+            self.socket.sendto(self.json.dumps(message).encode(), "\0" + _SOCKET)
         except OSError:
             pass
 
@@ -217,7 +220,7 @@ class _Reporter:
         native = sys.modules.get("torch._C._distributed_c10d")
         for name in ("_dump_nccl_trace_json", "_dump_fr_trace_json"):
             try:
-                status = json.loads(getattr(native, name)(includeCollectives=False))["pg_status"]
+                status = self.json.loads(getattr(native, name)(includeCollectives=False))["pg_status"]
             except Exception:
                 continue
             if status:
@@ -353,6 +356,7 @@ def _hold_agent(module):
 
 def _ask(message, wait):
     """Sends a message and waits up to `wait` seconds for the launcher's leave to go on."""
+    import json
     import select
     import socket
 
@@ -370,12 +374,13 @@ def _ask(message, wait):
 def _next_sitecustomize():
     """Runs the sitecustomize that this one hides, if there is one."""
     import importlib.machinery
-    import importlib.util
 
     here = os.path.dirname(os.path.abspath(__file__))
     others = [p for p in sys.path if os.path.abspath(p or ".") != here]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
     if spec is not None and spec.loader is not None:
+        import importlib.util
+
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
