@@ -220,7 +220,9 @@ class _Reporter:
         native = sys.modules.get("torch._C._distributed_c10d")
         for name in ("_dump_nccl_trace_json", "_dump_fr_trace_json"):
             try:
-                status = self.json.loads(getattr(native, name)(includeCollectives=False))["pg_status"]
+                status = self.json.loads(getattr(native, name)(includeCollectives=False))[
+                    "pg_status"
+                ]
             except Exception:
                 continue
             if status:
