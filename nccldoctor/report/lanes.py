@@ -83,10 +83,15 @@ def _rows(communicator: Mapping[str, Any], blamed: frozenset[int]) -> list[dict[
 
 
 def _columns(communicator: Mapping[str, Any], last: int) -> list[int]:
-    """The ordinals to show: around the parting where there is one, else the last ones."""
-    first = min(
-        (p["first_recent"] for p in communicator["calls"].values() if p["recent"]), default=last
-    )
+    """The ordinals to show: around the parting where there is one, else the last ones.
+
+    Where a rank stopped long before the others, both places: its last calls and theirs.
+    """
+    progress = communicator["calls"].values()
+    least = min((p["issued"] for p in progress), default=last)
+    if last - least >= _COLUMNS - 2:
+        return [n for n in (*range(least - 2, least + 2), *range(last - 2, last + 1)) if n > 0]
+    first = min((p["first_recent"] for p in progress if p["recent"]), default=last)
     parting = communicator["divergence"]
     if parting and parting["ordinal"] + 2 < last:
         last = parting["ordinal"] + 2
@@ -103,4 +108,4 @@ def _cell(row: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
             return {"call": call, "op": call.partition("(")[0].strip(), "state": state}
     if ordinal > row["issued"]:
         return {"call": "not called", "op": "not called", "state": "missing"}
-    return {"call": "not in the evidence", "op": "", "state": "dark"}
+    return {"call": "called; what is not in the evidence", "op": "called", "state": "dark"}

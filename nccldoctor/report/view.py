@@ -50,7 +50,7 @@ def view(report: Report) -> dict[str, Any]:
         "more_findings": len(data["findings"]) - len(shown),
         "severities": Counter(f["severity"] for f in shown),
         "hosts": sorted({h for f in shown for h in f["hosts"]})[:200],
-        "jobs": [_job(facts, data) for facts in data["jobs"][:_JOBS]],
+        "jobs": [_job(facts, data, number) for number, facts in enumerate(data["jobs"][:_JOBS])],
         "more_jobs": max(0, len(data["jobs"]) - _JOBS),
         "not_checked": _reasons(data["not_checked"]),
         "coverage": {**data["coverage"], "unknown": data["coverage"]["unknown"][:_UNKNOWN]},
@@ -75,6 +75,9 @@ def _shorten(data: dict[str, Any], folder: str) -> None:
     for source in data["inputs"]:
         source["path"] = source["path"].removeprefix(folder)
     for job in data["jobs"]:
+        job["ranks"] = [
+            {**r, "files": [f.removeprefix(folder) for f in r["files"]]} for r in job["ranks"]
+        ]
         job["bandwidth"] = [{**c, "file": c["file"].removeprefix(folder)} for c in job["bandwidth"]]
         job["timeline"] = [
             {**e, "file": e["file"] and e["file"].removeprefix(folder)} for e in job["timeline"]
@@ -118,13 +121,13 @@ def _tree(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return tops
 
 
-def _job(facts: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    standing = standings(facts, data["findings"])
+def _job(facts: Mapping[str, Any], data: Mapping[str, Any], number: int) -> dict[str, Any]:
+    standing = standings(facts, _findings_of(facts, data))
     comms = communicators(facts, data["verdict"]["ranks"])
     uneven = [c for c in comms if c["uneven"]]
     even = [c for c in comms if not c["uneven"]]
     return {
-        "grid": rank_grid(facts, standing),
+        "grid": rank_grid(facts, standing, f"cell{number or ''}"),
         "states": by_state(standing),
         "hosts": facts["hosts"],
         "host_map": host_map(facts, standing),
@@ -148,6 +151,15 @@ def _job(facts: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
         "differing": _differing(facts["environment"]),
         "alike": [v for v in facts["environment"] if not v["differs"]],
     }
+
+
+def _findings_of(facts: Mapping[str, Any], data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The findings of one job: all where it is the only one, else those with evidence from its ranks' files."""
+    findings: list[dict[str, Any]] = data["findings"]
+    if len(data["jobs"]) == 1:
+        return findings
+    files = {file for rank in facts["ranks"] for file in rank["files"]}
+    return [f for f in findings if any(line["file"] in files for line in f["evidence"])]
 
 
 def _differing(environment: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,5 +1,7 @@
 """Pictures are well-formed, marked as the facts say, and drawn for any size of job."""
 
+import re
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -10,7 +12,9 @@ from nccldoctor.correlate.facts import facts
 from nccldoctor.model.events import nccl, torch
 from nccldoctor.model.job import Job, Process
 from nccldoctor.model.source import Line, Speaker
+from nccldoctor.report.html import render
 from nccldoctor.report.json import to_dict
+from nccldoctor.report.lanes import communicators
 from nccldoctor.report.standing import standings
 from nccldoctor.report.svg.curves import curves
 from nccldoctor.report.svg.grid import rank_grid
@@ -155,3 +159,42 @@ def test_words() -> None:
         "3 TiB",
     ]
     assert harmless("\x1b[31mred\x1b[0m \u202eabc\x00\ud800") == "red \ufffdabc\ufffd\ufffd"
+
+
+def test_lanes_show_where_a_rank_stopped_and_how_far_the_others_are() -> None:
+    def progress(issued: int) -> dict[str, Any]:
+        recent = [f"AllReduce ({n} elements)" for n in range(issued - 7, issued + 1)]
+        return {
+            "origin": "calls",
+            "issued": issued,
+            "completed": None,
+            "last": recent[-1],
+            "recent": recent,
+            "first_recent": issued - 7,
+            "by_op": {},
+            "also": [],
+        }
+
+    communicator = {
+        **dict.fromkeys(("id", "name"), "c"),
+        **dict.fromkeys(("parent", "group", "network", "channels", "divergence")),
+        "size": 3,
+        "ranks": [5, 6, 7],
+        "stages": {},
+        "calls": {"0": progress(100), "1": progress(100), "2": progress(40)},
+    }
+    (shown,) = communicators({"communicators": [communicator]}, [7])
+    assert shown["columns"] == [38, 39, 40, 41, 98, 99, 100]
+    assert [row["shown"] for row in shown["rows"]] == [[7], [5, 6]]
+    assert [c["state"] for c in shown["rows"][0]["cells"]] == ["called"] * 3 + ["missing"] * 4
+    assert [c["op"] for c in shown["rows"][1]["cells"]] == ["called"] * 4 + ["AllReduce"] * 3
+
+
+def test_two_jobs_on_one_page_keep_their_findings_apart(make_report: Any) -> None:
+    first, second = make_report(8), make_report(16, word="-b")
+    both = replace(first, findings=first.findings[:1], facts=first.facts + second.facts)
+    page = render(both)
+    assert page.count('href="#cell-bad"') == 1
+    assert page.count('href="#cell1-ok"') == 16
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))

@@ -18,8 +18,10 @@ _MARKS = {
 }
 
 
-def rank_grid(facts: Mapping[str, Any], standing: Mapping[int, Standing]) -> Markup | None:
-    """The grid, or None when no rank has a number."""
+def rank_grid(
+    facts: Mapping[str, Any], standing: Mapping[int, Standing], name: str = "cell"
+) -> Markup | None:
+    """The grid, or None when no rank has a number; `name` keeps several grids of one page apart."""
     boxes = _boxes(facts)
     total = sum(len(ranks) for _, ranks in boxes)
     if not total:
@@ -29,14 +31,16 @@ def rank_grid(facts: Mapping[str, Any], standing: Mapping[int, Standing]) -> Mar
     columns = min(widest, 8 if widest <= 64 else 32)
     box_width = max(columns * cell + 8, 84 if total > 64 else 120)
     per_row = max(1, min(len(boxes), int((_WIDTH + 10) // (box_width + 10))))
-    parts: list[Markup] = [_symbols(cell)]
+    parts: list[Markup] = [_symbols(cell, name)]
     y = 0.0
     for start in range(0, len(boxes), per_row):
         row = boxes[start : start + per_row]
         height = max(-(-len(ranks) // columns) for _, ranks in row) * cell + 26
         for place, (host, ranks) in enumerate(row):
             x = place * (box_width + 10)
-            parts.append(_box(host, ranks, standing, (x, y, box_width, height), cell, columns))
+            parts.append(
+                _box(host, ranks, standing, (x, y, box_width, height), cell, columns, name)
+            )
         y += height + 10
     width = per_row * (box_width + 10) - 10
     states = ", ".join(f"{n} {words}" for words, n in _tally(standing))
@@ -51,7 +55,7 @@ def _boxes(facts: Mapping[str, Any]) -> list[tuple[str, list[Mapping[str, Any]]]
     return sorted(by_host.items(), key=lambda item: (not item[0], item[1][0]["rank"]))
 
 
-def _symbols(cell: int) -> Markup:
+def _symbols(cell: int, name: str) -> Markup:
     """One shape a state; in large cells the mark leaves room for the rank's number below."""
     size = 14 if cell >= 34 else cell - 10
     left, top = (cell - 2 - size) / 2, 4
@@ -62,7 +66,7 @@ def _symbols(cell: int) -> Markup:
             "g",
             element("rect", width=cell - 2, height=cell - 2, rx=3, class_="cell")
             + element("path", d=mark.format(**place), class_="mark" if mark else None),
-            id=f"cell-{state}",
+            id=f"{name}-{state}",
             class_=f"is-{state}",
         )
         for state, mark in _MARKS.items()
@@ -77,6 +81,7 @@ def _box(
     place: tuple[float, float, float, float],
     cell: int,
     columns: int,
+    name: str,
 ) -> Markup:
     x, y, width, height = place
     parts = [
@@ -92,7 +97,7 @@ def _box(
             element(
                 "use",
                 title(_told(entry, own)),
-                href=f"#cell-{own.state}",
+                href=f"#{name}-{own.state}",
                 x=left,
                 y=top,
                 data_rank=entry["rank"],
