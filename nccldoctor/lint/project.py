@@ -11,7 +11,8 @@ from nccldoctor.lint.config import Config
 from nccldoctor.lint.script import Function, Script
 
 _WORTH = re.compile(
-    rb"distributed|DataParallel|NCCL_|MASTER_ADDR|CUDA_VISIBLE_DEVICES|accelerate|lightning|deepspeed"
+    rb"distributed|DataParallel|NCCL_|MASTER_ADDR|CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING"
+    rb"|accelerate|lightning|deepspeed|set_device|torch\.benchmark"
 )
 _SKIPPED = {"__pycache__", "node_modules", "site-packages", "build", "dist"}
 _KEPT = 64

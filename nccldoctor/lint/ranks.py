@@ -8,11 +8,11 @@ The job imagined has eight ranks on two hosts. What a test says of a rank decide
 import ast
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nccldoctor.lint.names import last_name
-from nccldoctor.lint.script import Script
+from nccldoctor.lint.script import Scope, Script
 
 WORLD = 8
 PER_HOST = 4
@@ -36,6 +36,19 @@ ENVIRONMENT: dict[str, Callable[[int], int]] = {
 
 class Unknown:
     """What cannot be told from the script."""
+
+
+class Inside(int):
+    """A rank inside a function, where the values of some parameters are known from the call."""
+
+    function: Scope
+    bound: Mapping[str, object]
+
+    @classmethod
+    def of(cls, rank: int, function: Scope, bound: Mapping[str, object]) -> "Inside":
+        self = cls(rank)
+        self.function, self.bound = function, bound
+        return self
 
 
 UNKNOWN = Unknown()
@@ -226,6 +239,12 @@ def _member(
 
 def _name(script: Script, node: ast.Name | ast.Attribute, rank: int, depth: int) -> object:
     if isinstance(node, ast.Name):
+        if (
+            isinstance(rank, Inside)
+            and node.id in rank.bound
+            and script.scope(node) is rank.function
+        ):
+            return rank.bound[node.id]
         value = script.value(node)
         if value is not None:
             known = evaluate(script, value, rank, depth - 1)

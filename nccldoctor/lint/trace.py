@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from nccldoctor.lint.collectives import Collective, collective
 from nccldoctor.lint.names import last_name
-from nccldoctor.lint.ranks import UNKNOWN, evaluate, verdicts
+from nccldoctor.lint.ranks import UNKNOWN, Inside, evaluate, verdicts
 from nccldoctor.lint.script import Call, Function, Scope, Script
 
 
@@ -183,5 +183,21 @@ class Walk:
         if target is None or decorated_for_one(target[1]):
             return []
         there, function = target
-        inner = Walk(there, self._ranks, self._ranks[self._at], self._depth - 1).steps(function)
+        ranks = [Inside.of(r, function, self._bound(node, function, r)) for r in self._ranks]
+        inner = Walk(there, ranks, ranks[self._at], self._depth - 1).steps(function)
         return [Step(step.collective, node, function) for step in inner]
+
+    def _bound(self, call: ast.Call, function: Function, rank: int) -> dict[str, object]:
+        """What the parameters of a function are in this call on a rank, where that can be told."""
+        if any(isinstance(a, ast.Starred) for a in call.args) or any(
+            k.arg is None for k in call.keywords
+        ):
+            return {}
+        names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+        defaults = dict(zip(reversed(names), reversed(function.args.defaults), strict=False))
+        if names and names[0] in ("self", "cls") and isinstance(call.func, ast.Attribute):
+            names = names[1:]
+        given = {**defaults, **dict(zip(names, call.args, strict=False))}
+        given |= {k.arg: k.value for k in call.keywords if k.arg}
+        values = {name: evaluate(self._script, value, rank) for name, value in given.items()}
+        return {name: value for name, value in values.items() if value is not UNKNOWN}

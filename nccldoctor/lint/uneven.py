@@ -96,14 +96,21 @@ def _partial(
 ) -> Iterator[Uneven]:
     """The steps of one name that not all ranks take: the first one for each test that parts the ranks."""
     nodes = {rank: {step.node for step in way if _key(step) == name} for rank, way in ways.items()}
-    told: set[ast.AST | None] = set()
-    for step in sorted((s for way in ways.values() for s in way if _key(s) == name), key=_place):
+    parted: dict[ast.If | None, tuple[Step, bool]] = {}
+    shares: dict[ast.If | None, Counter[int]] = {}
+    for rank, step in sorted(
+        ((r, s) for r, way in ways.items() for s in way if _key(s) == name),
+        key=lambda pair: _place(pair[1]),
+    ):
         if all(step.node in made for made in nodes.values()):
             continue
         guard, left = _guard(script, tests, step.node)
-        if guard in told:
+        parted.setdefault(guard, (step, left))
+        shares.setdefault(guard, Counter())[rank] += 1
+    guilty = _guilty(shares, list(ways))
+    for guard, (step, left) in parted.items():
+        if guard not in guilty:
             continue
-        told.add(guard)
         sureness = Confidence.HIGH
         if (
             guard in unsure
@@ -117,6 +124,17 @@ def _partial(
             sureness = Confidence.LOW
         test = script.show(guard.test) if guard is not None else "the test beside it"
         yield Uneven(step, test, () if guard is None else (guard,), left, sureness)
+
+
+def _guilty(shares: Mapping[ast.If | None, Counter[int]], ranks: list[int]) -> set[ast.If | None]:
+    """The tests without whose steps the ranks would be even; all of them where no single one is at fault."""
+    whole = Counter({rank: sum(share[rank] for share in shares.values()) for rank in ranks})
+    alone = {
+        guard
+        for guard, share in shares.items()
+        if len({whole[rank] - share[rank] for rank in ranks}) == 1
+    }
+    return alone or set(shares)
 
 
 def _meant(script: Script, node: ast.AST) -> bool:

@@ -108,6 +108,20 @@ def train(rank, loader, x):
 """,
 }
 passes = {
+    "the call itself says that there is no barrier in it": """
+import torch.distributed as dist
+def load(rank, evaluate=False):
+    if rank not in (-1, 0) and not evaluate:
+        dist.barrier()
+    data = read()
+    if rank == 0 and not evaluate:
+        dist.barrier()
+    return data
+def main(rank):
+    load(rank)
+    if rank in (-1, 0):
+        load(rank, evaluate=True)
+""",
     "both branches": """
 import torch.distributed as dist
 def load(rank, name):

@@ -49,7 +49,10 @@ def _edits(script: Script, init: ast.Call) -> tuple[Edit, ...]:
     if not isinstance(init.func, ast.Attribute):
         return ()
     target = _main(script)
-    if target is None or not any(stop.call.node is init for stop in flow(script, target)):
+    if target is None:
+        return ()
+    ways = [stop.node for stop in flow(script, target) if stop.call.node is init]
+    if not ways or any(isinstance(a, ast.If) for n in (*ways, init) for a in script.ancestors(n)):
         return ()
     last = target.body[-1]
     if isinstance(last, ast.Return | ast.Raise) or last.end_lineno is None:

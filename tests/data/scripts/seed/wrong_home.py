@@ -1,0 +1,5 @@
+"""A module that is somewhere else."""
+
+import torch
+
+timer = torch.benchmark.Timer("all_reduce(x)")
