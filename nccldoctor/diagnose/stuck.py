@@ -40,6 +40,8 @@ def _signs(job: Job) -> Iterable[Sign]:
         if gloo.kind == "timeout":
             yield Sign("Gloo timed out", gloo.line, True)
             break
+    for gone in [e for e in job.events(GlooError) if e.kind == "peer-closed"][:1]:
+        yield Sign("Gloo lost a peer", gone.line, True)
     for error in job.events(PythonException):
         if "imed out" in error.message or "timeout" in error.message.lower():
             yield Sign("a call timed out", error.line, True)
