@@ -3,9 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from nccldoctor.knowledge.interfaces import loopback
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.machine import VariableShown
-from nccldoctor.model.events.nccl import CommComplete, EnvironmentSet, Version
+from nccldoctor.model.events.nccl import (
+    BootstrapInterface,
+    CommComplete,
+    EnvironmentSet,
+    NetDevices,
+    Version,
+)
 from nccldoctor.model.events.state import ProcessEnvironment
 from nccldoctor.model.job import Job
 
@@ -81,6 +88,14 @@ def library_version(job: Job) -> str | None:
 def several_hosts(job: Job) -> bool:
     """Do ranks span hosts, as far as the evidence tells?"""
     return len(job.hosts) > 1
+
+
+def one_machine(job: Job) -> bool:
+    """Do the "hosts" talk over loopback alone, and reach each other? Then they are one machine under several names."""
+    addresses = [e.address for e in job.events(BootstrapInterface)]
+    sockets = [e.devices for e in job.events(NetDevices) if e.network == "Socket"]
+    told = [*map(loopback, addresses), *("127.0.0.1" in d or "::1" in d for d in sockets)]
+    return bool(told) and all(told) and works(job)
 
 
 def works(job: Job) -> bool:

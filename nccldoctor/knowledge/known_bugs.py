@@ -392,7 +392,7 @@ KNOWN_BUGS = (
     KnownBug(
         "recorder-misses-teardown",
         "torch",
-        ("hang", "dump-missing"),
+        ("frame:destroy_process_group", "dump-missing"),
         "a rank that is blocked in the teardown of a process group writes no flight-recorder dump",
         "take its stack instead: py-spy dump --pid PID on the rank whose dump is missing",
         "https://github.com/pytorch/pytorch/issues/196968",

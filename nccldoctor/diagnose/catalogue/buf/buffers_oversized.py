@@ -35,7 +35,11 @@ def check(job: Job) -> Iterable[Found]:
         channels = max((c.collective for c in counts), default=0)
         takes = memory(channels or MOST_CHANNELS, {setting.variable: value})
         base = memory(channels or MOST_CHANNELS, {})
-        how_many = f"{channels} channels" if channels else f"up to {MOST_CHANNELS} channels"
+        how_many = (
+            f"{channels} channel{'s' * (channels != 1)}"
+            if channels
+            else f"up to {MOST_CHANNELS} channels"
+        )
         events = [s.event for s in named(job, setting.variable) if s.value == setting.value]
         yield Found(
             title=f"{who(job, events, 'The job')}: {setting.variable} of {size(value)} takes about {size(takes)} of GPU memory "

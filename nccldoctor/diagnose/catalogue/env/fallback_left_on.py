@@ -43,7 +43,7 @@ def check(job: Job) -> Iterable[Found]:
         else "NCCL cannot choose what fits each size"
     )
     yield Found(
-        title=f"{who(job, events, 'The job')} runs with fallback settings {names}: {price}",
+        title=f"{who(job, events, 'The job')}: fallback settings are on, {names}: {price}",
         evidence=lines(
             [s.event for s in unique(found)],
         ),

@@ -8,7 +8,13 @@ host, or NCCL_NVLS_ENABLE=0, may cost nothing.
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.settings import Setting, number, settings, several_hosts
+from nccldoctor.diagnose.settings import (
+    Setting,
+    number,
+    one_machine,
+    settings,
+    several_hosts,
+)
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.scopes import SWITCHES
 from nccldoctor.model.event import Event
@@ -64,7 +70,7 @@ def _hardware(job: Job, variable: str) -> list[Event]:
     if variable in ("NCCL_IB_DISABLE", "NCCL_NET"):
         devices = [e for e in job.events(NetDevices) if e.network == "IB" and "[0]" in e.devices]
         across = [e for e in job.events(Edge) if e.detail.startswith("Socket")]
-        return [*devices, *across] if several_hosts(job) else []
+        return [*devices, *across] if several_hosts(job) and not one_machine(job) else []
     if variable == "NCCL_NET_GDR_LEVEL":
         return [e for e in job.events(Edge) if e.transport == "NET" and e.detail.startswith("IB")]
     if variable == "NCCL_SHM_DISABLE":

@@ -31,7 +31,7 @@ def check(job: Job) -> Iterable[Found]:
     failed = [e for e in job.events(GlooError) if e.kind != "size-mismatch"]
     across = len(job.hosts) > 1
     yield Found(
-        title=f"{who(job, events)} does not know its own name, and Gloo uses loopback",
+        title=f"{who(job, events)}: the host's own name does not resolve, so Gloo uses loopback",
         evidence=lines([*events[:3], *failed[:1]]),
         ranks=job.ranks_of(events),
         hosts=job.hosts_of(events),
