@@ -132,6 +132,7 @@ def _report(folder: Path, others: list[Path]) -> "Report":
     from nccldoctor.doctor import examine, write_reports
 
     evidence = [folder / "probe.json", *others, *sorted(folder.glob("nccl_debug_*.log"))]
+    evidence += sorted(folder.glob("nccl_topo.xml"))
     evidence += sorted((folder / "ranks").glob("probe-rank*.out"))
     report = examine([str(path) for path in evidence], partial=True)
     write_reports(report, html=folder / "report.html", json=folder / "report.json")

@@ -19,6 +19,9 @@ from nccldoctor.errors import DoctorError
 
 Say = Callable[[str], None]
 
+FIRST_PORT, PORTS = 20000, 10000
+"""Where the ranks of a Slurm job meet, by the job's number, unless MASTER_PORT says otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -63,6 +66,9 @@ def prepare(wish: Wish, say: Say) -> Session:
     state = nvml.host_state()
     device = wish.device or ("cuda" if state or Path("/dev/kfd").exists() else "cpu")
     place, world, launched_by = _given(environment)
+    if launched_by == "slurm":
+        job = int(environment.get("SLURM_JOB_ID", "0"))
+        environment.setdefault("MASTER_PORT", str(FIRST_PORT + job % PORTS))
     if device == "cuda" and not state and not Path("/dev/kfd").exists():
         raise DoctorError("No GPU answers here: install its driver, or probe with --device cpu")
     if place is not None:
@@ -78,6 +84,8 @@ def prepare(wish: Wish, say: Say) -> Session:
     if wish.debug:
         environment.setdefault("NCCL_DEBUG", "INFO")
         environment.setdefault("NCCL_DEBUG_SUBSYS", "INIT,ENV,BOOTSTRAP,NET,GRAPH")
+        if device == "cuda":
+            environment.setdefault("NCCL_TOPO_DUMP_FILE", str(wish.folder / "nccl_topo.xml"))
     if "NCCL_DEBUG" in environment:
         environment.setdefault("NCCL_DEBUG_FILE", str(wish.folder / "nccl_debug_%h_%p.log"))
     return Session(wish, say, places, world, device, environment, launched_by, state)
@@ -168,7 +176,7 @@ def _given(environment: Mapping[str, str]) -> tuple[Place | None, int, str]:
     if int(environment.get("SLURM_NTASKS", "1")) > 1 and "SLURM_PROCID" in environment:
         if not environment.get("MASTER_ADDR"):
             raise DoctorError(
-                "Under srun, say where rank 0 is: export MASTER_ADDR=$(scontrol show hostnames | head -1) MASTER_PORT=29511"
+                "Under srun, say where rank 0 is: export MASTER_ADDR=$(scontrol show hostnames | head -1)"
             )
         local = int(environment.get("SLURM_LOCALID", "0"))
         return (
