@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from nccldoctor.cli.after_run import fall_back, report_on, say
+from nccldoctor.cli.lint_first import sure_findings
 from nccldoctor.errors import DoctorError
 
 
@@ -119,6 +120,8 @@ def command(
     several = nnodes not in (None, "1") or launch.inside_launcher(environ) is not None
     folder = bundle.make(run_dir, environ, shared=several)
     say(f"run folder {folder}")
+    for line in sure_findings(words, environ):
+        say(line)
     elastic = launch.Elastic(nproc, nnodes, node_rank, rdzv_endpoint, rdzv_id, max_restarts)
     options = watched.Options(
         limits=Limits(hang_timeout, symmetric_timeout, init_timeout, busy_timeout),
