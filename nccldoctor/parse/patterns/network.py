@@ -66,7 +66,7 @@ NCCL = [
     Pattern(
         fabric.DeviceUnusable,
         "NET/IB : Unable to ",
-        r"^NET/IB : Unable to (?P<problem>open device|query device|query port)(?: \S*?)?(?P<device>\w+_\d+)?\s*$",
+        r"^NET/IB : Unable to (?P<problem>open device|query device|query port)(?: (?P<device>\S+))?",
         {
             "2.3+": "NET/IB : Unable to open device mlx5_0",
             "query": "NET/IB : Unable to query device mlx5_1",

@@ -64,6 +64,15 @@ fires_on = {
     + _S.format(m="00:02", h=1, r=0, w="COMPLETE")
     + _S.format(m="01:31", h=2, r=1, w="START")
     + _S.format(m="01:32", h=2, r=1, w="COMPLETE"),
+    "2.18, stamps of the container's log": "".join(
+        f"2026-11-30T04:{m}.000000Z gpu-{h}:7{h}:7{h} [0] NCCL INFO comm 0x5{h} rank {r} nranks 2 cudaDev 0 nvmlDev 0 busId 60 commId 0xaa - Init {w}\n"
+        for m, h, r, w in (
+            ("00:01", 1, 0, "START"),
+            ("00:02", 1, 0, "COMPLETE"),
+            ("05:31", 2, 1, "START"),
+            ("05:32", 2, 1, "COMPLETE"),
+        )
+    ),
 }
 silent_on = {
     "one was late, the other waited": _S.format(m="00:01", h=1, r=0, w="START")

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.peers import host_of_address, hostname
 from nccldoctor.diagnose.words import lines, some, who
+from nccldoctor.model.events.torch import ProcessEnded
 from nccldoctor.model.events.trouble import ConnectFailed
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -18,7 +19,7 @@ code = "NET04"
 name = "peer-unreachable"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
-explains = ("INIT01", "NET10", "HANG04", "HANG02")
+explains = ("INIT01", "CRASH01", "NET10", "HANG04", "HANG02")
 remedy = (
     "export NCCL_SOCKET_IFNAME=eth0  # the interface whose subnet all hosts share: ip -br addr",
     "ping -I eth0 PEER; nc -zv PEER PORT  # is there a route, and does a firewall drop it?",
@@ -40,7 +41,13 @@ def check(job: Job) -> Iterable[Found]:
             ranks=job.ranks_of(same),
             hosts=tuple(sorted(hosts | set(job.hosts_of(same)))),
             confidence=Confidence.MEDIUM if refused else Confidence.HIGH,
+            consequence=refused and _somebody_died(job),
         )
+
+
+def _somebody_died(job: Job) -> bool:
+    """Nothing listens any more where a process has ended."""
+    return any(e.exit_code != 0 for e in job.events(ProcessEnded))
 
 
 _H = "gpu-1:71:71 [0] "
