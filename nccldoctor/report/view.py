@@ -16,6 +16,7 @@ from nccldoctor.report.svg.grid import rank_grid
 from nccldoctor.report.svg.hosts import host_map
 from nccldoctor.report.svg.timeline import timeline
 from nccldoctor.report.svg.topology import topology
+from nccldoctor.report.words import plural
 
 _STATUS = {
     "healthy": ("✓", "Healthy"),
@@ -44,7 +45,7 @@ def view(report: Report) -> dict[str, Any]:
         "verdict": data["verdict"],
         "sign": sign,
         "status_word": word,
-        "sure": _SURE.get(data["verdict"]["confidence"] or "", ""),
+        "sure": _sure(data),
         "key_facts": key_facts(report),
         "findings": _tree(shown),
         "more_findings": len(data["findings"]) - len(shown),
@@ -60,6 +61,16 @@ def view(report: Report) -> dict[str, Any]:
         "input_bytes": sum(i["bytes"] for i in data["inputs"]),
         "notes": data["notes"],
     }
+
+
+def _sure(data: Mapping[str, Any]) -> str:
+    """What the confidence rests on."""
+    words = _SURE.get(data["verdict"]["confidence"] or "", "")
+    top = next((f for f in data["findings"] if f["code"] == data["verdict"]["code"]), None)
+    if top is None or not words:
+        return words
+    files = len({line["file"] for line in top["evidence"]})
+    return f"{words} ({plural(len(top['evidence']), 'line')} of {plural(files, 'file')} below)"
 
 
 def _shorten(data: dict[str, Any], folder: str) -> None:

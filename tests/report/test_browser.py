@@ -193,8 +193,7 @@ def test_print_shows_everything(page_of: Any) -> None:
     assert len(page.pdf(format="A4")) > 10_000
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [8, 1024])
+@pytest.mark.parametrize(("size", "scheme"), [(8, "light"), (8, "dark"), (1024, "light")])
 def test_axe_finds_no_serious_violation(page_of: Any, scheme: str, size: int) -> None:
     axe = os.environ.get("AXE_PATH")
     if not axe or not Path(axe).is_file():

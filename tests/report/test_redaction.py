@@ -24,6 +24,10 @@ SECRETS = [
     "llm-secret",
     "corp.example.com",
     "submarine",
+    "node77",
+    "rack3-b",
+    "kern-9",
+    "elastic-5",
 ]
 LINES = [
     "gpu-node-04:33:34 [0] NCCL INFO Bootstrap : Using ib0:10.20.30.40<0>",
@@ -33,6 +37,10 @@ LINES = [
     "[pod/trainer-7f9c/llm-secret] Traceback at /mnt/acme/submarine.py:7",
     "NET/IB : fe80::1234:5678 02:42:ac:11:00:02 ssh alice@gpu-node-04",
     "SLURM_JOB_NAME=llm-secret NCCL_IB_HCA=mlx5_0 retry 7 of 12, error 110, size 33554432",
+    "NET/Socket : peer node77<4242> failed",
+    "[c10d] The client socket has failed to connect to (rack3-b, 29500).",
+    "Nov 30 04:00:00 kern-9 kernel: NVRM: Xid (PCI:0000:c1:00): 79",
+    "  host      : elastic-5",
     "GPU-NODE-04 in capitals; mounted ~/acme/submarine/x and 127.0.0.1:29500",
 ]
 
@@ -80,6 +88,7 @@ def test_equal_stays_equal_and_numbers_stay(report: Report) -> None:
     assert "misc/socket.cc:52" in text
     assert "mlx5_0" in text
     assert "127.0.0.1" in text
+    assert "PCI:0000:c1:00): 79" in text
     assert by_original["10.20.30.40"] in hidden.findings[-1].title
     assert hidden.findings[-1].evidence[0].file == hidden.inputs[-1].path
 
