@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from nccldoctor.diagnose import places, stuck
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.mismatch import parted
-from nccldoctor.diagnose.words import ranges, some
+from nccldoctor.diagnose.words import lines, ranges, some, who_ranks
 from nccldoctor.model.events.state import HangObserved
+from nccldoctor.model.events.torch import RanksNamed
 from nccldoctor.model.finding import Confidence
 from nccldoctor.model.job import Job, Lane, Origin
 
@@ -92,3 +93,26 @@ def _recorded(job: Job) -> dict[str, dict[int, Lane]]:
         if lane.origin is Origin.RECORDER and lane.issued:
             found.setdefault(lane.communicator, {})[lane.rank] = lane
     return found
+
+
+def named(job: Job) -> Iterable[Found]:
+    """PyTorch's own desync report or monitored_barrier names the ranks."""
+    events = [e for e in job.events(RanksNamed) if e.ranks]
+    if not events:
+        return
+    ranks = sorted({r for e in events for r in e.ranks})
+    number = f" #{events[0].sequence}" if events[0].sequence is not None else ""
+    hosts = job.hosts_of_ranks(ranks)
+    yield Found(
+        title=(
+            f"{who_ranks(ranks, hosts)} did not come to {_what(events[0])}{number}, as PyTorch's own "
+            f"{events[0].by} says"
+        ),
+        evidence=lines(events),
+        ranks=tuple(ranks),
+        hosts=hosts,
+    )
+
+
+def _what(event: RanksNamed) -> str:
+    return "the barrier" if event.by == "monitored_barrier" else "collective"

@@ -74,6 +74,22 @@ class FingerprintMismatch(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RanksNamed(Event):
+    """PyTorch itself names who did not come: its desync report, or monitored_barrier; `named` as written, `3, 5`.
+
+    `sequence` is the collective that they did not join; they count from 1.
+    """
+
+    by: str
+    named: str
+    sequence: int | None = None
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return tuple(sorted({int(r) for r in self.named.split(",") if r.strip()}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackendError(Event):
     """`NCCL error in: FILE:LINE, invalid usage (run with …), NCCL version 2.28.9`, with NCCL's last words."""
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose import mismatch, places, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
-from nccldoctor.diagnose.words import ranges
+from nccldoctor.diagnose.words import lines, ranges, who
+from nccldoctor.model.events.torch import GlooError
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 
@@ -43,6 +44,21 @@ def check(job: Job) -> Iterable[Found]:
             evidence=tuple(e.line for e in events[:3]),
             ranks=ranks,
             hosts=job.hosts_of_ranks(ranks),
+        )
+    if not told and not events:
+        yield from _by_gloo(job)
+
+
+def _by_gloo(job: Job) -> Iterable[Found]:
+    """Gloo ends the process that gets more bytes than it expects; the sender may be the odd one as well."""
+    sizes = [e for e in job.events(GlooError) if e.kind == "size-mismatch"]
+    if sizes:
+        yield Found(
+            title=f"{who(job, sizes, 'A rank')} got more data from a peer than its own call expects: {sizes[0].message[:120]}",
+            evidence=lines(sizes),
+            confidence=Confidence.MEDIUM,
+            ranks=job.ranks_of(sizes),
+            hosts=job.hosts_of(sizes),
         )
 
 
@@ -78,6 +94,10 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
 
 fires_on = {
     "COLL lines and recorders": Sample("2.28.9-wrong-size"),
+    "Gloo": (
+        "what():  [enforce fail at /gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 8 vs 4. Received data "
+        "size doesn't match expected size. Is there a distributed collective mismatch in your code?"
+    ),
     "DETAIL": (
         "[rank1]: RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: "
         "CollectiveFingerPrint(SequenceNumber=3, OpType=ALLREDUCE, TensorShape=[8192], TensorDtypes=Float), but Rank 0 is "

@@ -24,7 +24,14 @@ from nccldoctor.model.source import Line
 code = "HANG01"
 name = "rank-behind"
 severity = Severity.ERROR
-needs = (Evidence.CALLS, Evidence.RECORDER, Evidence.RAS, Evidence.WATCHDOG, Evidence.STACKS)
+needs = (
+    Evidence.CALLS,
+    Evidence.RECORDER,
+    Evidence.RAS,
+    Evidence.WATCHDOG,
+    Evidence.STACKS,
+    Evidence.OUTPUT,
+)
 explains = ("HANG02", "HANG04", "HANG05", "HANG06", "NET10")
 remedy = (
     "py-spy dump --pid PID  # of the named rank, while it hangs: what does it do instead of the call?",
@@ -38,7 +45,7 @@ def check(job: Job) -> Iterable[Found]:
     yield from _by_fingerprint(job)
     found = [w for w in standing.waits(job) if not parted(job, w.communicator.id)]
     if not found:
-        yield from absent.without_dump(job)
+        yield from list(absent.named(job)) or absent.without_dump(job)
         if not job.lanes:
             yield from list(absent.seen(job)) or absent.by_stacks(job)
         return
@@ -234,6 +241,11 @@ def _stack(pid: int, *frames: str) -> str:
 fires_on = {
     "one rank does not call": Sample("2.28.9-nodes4-skip"),
     "two layers of groups": Sample("2.28.9-mesh-skip"),
+    "monitored_barrier": "[rank0]:[E1130 04:20:11.313575390 ProcessGroupGloo.cpp:2901] [Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in 3000 ms",
+    "desync report": (
+        "[rank0]:[E1130 04:20:11.313575390 ProcessGroupNCCL.cpp:520] Rank 0\n\t - [0] Timeout at collective: ALLREDUCE, #41208\n"
+        "\t     [3, 5] finished collective #41207, but didn't join collective #41208 (count from 1)\n"
+    ),
     "stacks alone": (
         _stack(71, "all_reduce (torch/distributed/distributed_c10d.py:3252)", "step (train.py:92)")
         + _stack(
