@@ -1,6 +1,6 @@
 """Measures `nccldoctor parse` against `grep -c opCount` on the same files, and prints a Markdown table.
 
-    python benchmarks/parse.py [--rounds 7] [--megabytes 140] [--work FOLDER]
+    python benchmarks/parse.py [--rounds 7] [--megabytes 600] [--work FOLDER]
 
 Every round runs grep and then nccldoctor; the table has the median over rounds of the ratio within a round, once of
 seconds on the clock and once of processor seconds. The latter also mean something on a machine that others use.
@@ -99,7 +99,7 @@ def speeds(work: Path, rounds: int, megabytes: int) -> None:
     stamped = generate(work / "stamped", *one_host, "--stamps")
     mixed = ("--layout", "stream", "--hosts", "4", "--ranks", "8")
     stream = generate(work / "stream", *mixed, "--calls", str(int(calls) // 8))
-    debug = generate(work / "all", "--layout", "subsystems", "--megabytes", str(megabytes // 2))
+    debug = generate(work / "all", "--layout", "subsystems", "--megabytes", str(megabytes // 4))
     zipped = packed(files[:1], work / "gz")
     print("| what | MB/s | MB/s of processor time | ratio | ratio of processor time |")
     print("|---|---|---|---|---|")
@@ -121,12 +121,12 @@ def speeds(work: Path, rounds: int, megabytes: int) -> None:
         print(f"| {name} | {' | '.join(measure())} |", flush=True)
 
 
-def memory(work: Path, megabytes: int) -> None:
+def memory(work: Path) -> None:
     """The peak of one process, for a file and for one ten times as long."""
     print("\n| one file of | peak MB |\n|---|---|")
-    for times in (1, 10):
-        calls = str(times * megabytes * 1_000_000 // BYTES_A_CALL)
-        folder = work / f"long{times}"
+    for megabytes in (140, 1400):
+        calls = str(megabytes * 1_000_000 // BYTES_A_CALL)
+        folder = work / f"long{megabytes}"
         files = generate(folder, "--hosts", "1", "--ranks", "1", "--calls", calls)
         size = files[0].stat().st_size / 1e6
         print(f"| {size:.0f} MB | {cost(parse(files)).peak_megabytes:.0f} |", flush=True)
@@ -161,7 +161,7 @@ def main() -> None:
     """Reads the command line and measures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--megabytes", type=int, default=140)
+    parser.add_argument("--megabytes", type=int, default=600)
     parser.add_argument("--calls", type=int, default=35_000, help="for the divergence table")
     parser.add_argument(
         "--work", type=Path, help="a folder for the logs; made and removed if left out"
@@ -171,7 +171,7 @@ def main() -> None:
     work.mkdir(parents=True, exist_ok=True)
     try:
         speeds(work, options.rounds, options.megabytes)
-        memory(work, options.megabytes)
+        memory(work)
         divergence(work, options.calls)
     finally:
         if options.work is None:
