@@ -93,6 +93,15 @@ def _last_stages(groups: Groups) -> dict[int, str]:
     }
 
 
+def _nics(listed: str) -> set[str]:
+    """Each device as the log names it, `mlx5_0:1/IB` or `eth0`; the whole text where it is no list."""
+    from nccldoctor.grammars.listings import devices
+
+    found = [part for device in devices(listed) for part in (device.parts or (device,))]
+    names = {d.name if d.layer is None else f"{d.name}:{d.port}/{d.layer}" for d in found}
+    return names or {listed.strip()}
+
+
 def _hosts(drafts: Sequence[Draft], owners: Sequence[tuple[Event, int | None]]) -> list[Host]:
     names = sorted({d.host for d in drafts if d.host})
     addresses: dict[str, set[str]] = {name: set() for name in names}
@@ -104,7 +113,7 @@ def _hosts(drafts: Sequence[Draft], owners: Sequence[tuple[Event, int | None]]) 
         if isinstance(event, BootstrapInterface):
             addresses[host].add(event.address)
         elif isinstance(event, NetDevices) and event.devices:
-            nics[host].add(event.devices.strip())
+            nics[host] |= _nics(event.devices)
     return [
         Host(
             name=name,
