@@ -1,4 +1,4 @@
-"""Short logs of every dialect, as data in `cases.txt`: what each must say, or that it says nothing."""
+"""Short logs of every dialect, as data in `cases*.txt`: what each must say, or that it says nothing."""
 
 import re
 from collections import Counter
@@ -13,7 +13,8 @@ _HEAD = re.compile(r"^=== (?:(?P<how>top|has) (?P<code>[A-Z]+\d+)|quiet) \| (?P<
 
 
 def _cases() -> list[tuple[str, str, str, str]]:
-    text = (Path(__file__).parent / "cases.txt").read_text("utf-8")
+    files = sorted(Path(__file__).parent.glob("cases*.txt"))
+    text = "\n".join(file.read_text("utf-8") for file in files)
     heads = list(_HEAD.finditer(text))
     ends = [*(h.start() for h in heads[1:]), len(text)]
     return [

@@ -12,8 +12,11 @@ NCCL = [
     Pattern(
         usage.RankTaken,
         "has already checked in",
-        r"rank (?P<rank>\d+) of (?P<nranks>\d+) ranks has already checked in",
-        {"2.4+": "Bootstrap Root : rank 1 of 4 ranks has already checked in"},
+        r"rank (?P<rank>\d+) of (?P<nranks>\d+) (?:ranks )?has already checked in",
+        {
+            "2.27+": "bootstrapRoot: rank 0 of 8 has already checked in",
+            "2.4+": "Bootstrap Root : rank 1 of 4 ranks has already checked in",
+        },
     ),
     Pattern(
         usage.RankCountDiffers,

@@ -124,7 +124,7 @@ TEXT = [
     Pattern(
         torch.PortInUse,
         "The server socket has failed to ",
-        r"The server socket has failed to (?:listen on any local network address|bind to \S+?:(?P<port>\d+))",
+        r"The server socket has failed to (?:listen on any local network address(?:\. port: )?|bind to \S+:)(?P<port>\d+)?",
         {
             "2.5+": "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29953, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
             "2.0+": "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
