@@ -97,6 +97,13 @@ class Script:
             elif isinstance(node, ast.arg):
                 self._values.setdefault((self.scope(node), node.arg), []).append(None)
 
+    @property
+    def is_test(self) -> bool:
+        """Whether the file is a test, which may well do what a training script should not."""
+        name = self.path.replace("\\", "/").rpartition("/")[2]
+        named = name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
+        return named or self.names.imported("unittest", "pytest", "torch.testing._internal")
+
     # ------------------------------------------------------------------ who stands where
 
     def parent(self, node: ast.AST) -> ast.AST | None:

@@ -47,7 +47,7 @@ def check(script: Script) -> Iterator[Hit]:
 
 def _on_request(script: Script, node: ast.AST) -> bool:
     """Whether somebody has to ask for the setting: by a branch, or by a function that says what it is for."""
-    if "test" in script.path.casefold():
+    if script.is_test:
         return True
     for above in script.ancestors(node):
         if isinstance(above, ast.If) and "__name__" not in ast.unparse(above.test):

@@ -79,7 +79,7 @@ def _numbered(given: ast.expr) -> ast.expr | None:
 
 def _sureness(script: Script, device: ast.expr) -> Confidence:
     text = script.text
-    if "test" in script.path.casefold():
+    if script.is_test:
         return Confidence.LOW
     if any(
         w in text for w in ("mp.spawn", "multiprocessing.spawn", ".Process(", "start_processes")

@@ -64,7 +64,7 @@ def _judge(script: Script, given: ast.expr, value: ast.expr) -> Iterator[Hit]:
     seconds = _seconds(value)
     if seconds is None:
         return
-    sureness = Confidence.LOW if _is_test(script) else None
+    sureness = Confidence.LOW if script.is_test else None
     if seconds < SHORT_SECONDS:
         title = (
             f"A timeout of {seconds:g} s ends healthy jobs: a compile, a checkpoint or a slow"
@@ -97,11 +97,6 @@ def _number(node: ast.expr) -> float | None:
         left, right = _number(node.left), _number(node.right)
         return left * right if left is not None and right is not None else None
     return None
-
-
-def _is_test(script: Script) -> bool:
-    words = ("unittest", "pytest", "TestCase", "run_tests")
-    return any(word in script.text for word in words) or "test" in script.path.casefold()
 
 
 flags = {
