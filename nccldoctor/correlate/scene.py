@@ -23,7 +23,7 @@ _MOST_ROWS = 2000
 
 
 def scene(job: Job, expected: Expected | None = None) -> dict[str, Any]:
-    """`topologies`, `edges`, `timeline`, `bandwidth`, `graph`, `mix`, `algorithms` and `init_seconds` of the job's facts."""
+    """`topologies`, `edges`, `timeline`, `bandwidth`, `pairs`, `graph`, `mix`, `algorithms` and `init_seconds` of the job's facts."""
     clocks = Clocks(job)
     return {
         "topologies": _topologies(job),
@@ -31,6 +31,7 @@ def scene(job: Job, expected: Expected | None = None) -> dict[str, Any]:
         "timeline": chronicle(job, clocks),
         "clocks": dict(clocks.ahead),
         "bandwidth": _bandwidth(job, expected),
+        "pairs": _pairs(job),
         "graph": _graph(job),
         "mix": _mix(job),
         "algorithms": _algorithms(job),
@@ -127,6 +128,20 @@ def _bandwidth(job: Job, expected: Expected | None) -> list[dict[str, Any]]:
         for (op, origin, group, variant, ranks, file), points in sorted(
             curves.items(), key=lambda item: (item[0][2] != "world", item[0][3] != "", item[0])
         )
+    ]
+
+
+def _pairs(job: Job) -> list[dict[str, Any]]:
+    """What pairs of ranks reach between them in the probe, at the largest size."""
+    best: dict[tuple[int, ...], BandwidthRow] = {}
+    for row in job.events(BandwidthRow):
+        if row.group == "pair" and row.op == "SendRecv" and len(row.members) == 2:
+            known = best.get(row.members)
+            if known is None or row.size_bytes >= known.size_bytes:
+                best[row.members] = row
+    return [
+        {"a": a, "b": b, "gbytes_per_second": row.bus_gbytes_per_second}
+        for (a, b), row in sorted(best.items())
     ]
 
 

@@ -186,6 +186,8 @@ def _timings(job: Mapping[str, Any]) -> dict[str, str]:
     for curve in job.get("bandwidth", []):
         best = max((p[1] for p in curve["points"]), default=0.0)
         told[f"best {curve['op']} bus bandwidth ({curve['origin']})"] = f"{best:.4g} GB/s"
+    if pairs := [p["gbytes_per_second"] for p in job.get("pairs", [])]:
+        told["slowest pair of ranks"] = f"{min(pairs):.4g} GB/s"
     return told
 
 

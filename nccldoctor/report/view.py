@@ -14,6 +14,7 @@ from nccldoctor.report.summary import key_facts
 from nccldoctor.report.svg.curves import curves
 from nccldoctor.report.svg.grid import rank_grid
 from nccldoctor.report.svg.hosts import host_map
+from nccldoctor.report.svg.matrix import pair_matrix
 from nccldoctor.report.svg.timeline import timeline
 from nccldoctor.report.svg.topology import topology
 from nccldoctor.report.words import plural
@@ -156,6 +157,7 @@ def _job(facts: Mapping[str, Any], data: Mapping[str, Any], number: int) -> dict
         "clocks": facts["clocks"],
         "curves": curves(facts["bandwidth"]),
         "bandwidth": facts["bandwidth"],
+        "pairs": pair_matrix(facts["pairs"]),
         "mix": _mix(facts["mix"]),
         "versions": facts["versions"],
         "networks": facts["networks"],

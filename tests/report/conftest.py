@@ -172,6 +172,22 @@ def _events(
             )
             for n in range(10, 31, 2)
         ]
+        events += [
+            state.BandwidthRow(
+                op="SendRecv",
+                size_bytes=1 << 26,
+                time_us=335,
+                algorithm_gbytes_per_second=1.0,
+                bus_gbytes_per_second=20.0 if {a, b} == {1, 3} else 200.0,
+                ranks=2,
+                group="pair",
+                members=(a, b),
+                origin="probe",
+                **at(200 + 8 * a + b),
+            )
+            for b in range(min(size, 8))
+            for a in range(b)
+        ]
         events.append(
             nccl.GraphFound(
                 pattern=4,

@@ -19,6 +19,7 @@ from nccldoctor.report.standing import standings
 from nccldoctor.report.svg.curves import curves
 from nccldoctor.report.svg.grid import rank_grid
 from nccldoctor.report.svg.hosts import host_map
+from nccldoctor.report.svg.matrix import pair_matrix
 from nccldoctor.report.svg.timeline import timeline
 from nccldoctor.report.svg.topology import topology
 from nccldoctor.report.words import harmless, size, spans
@@ -38,6 +39,7 @@ def _drawn(report: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         "timeline": timeline(job["timeline"]),
         "curves": curves(job["bandwidth"]),
         "topology": topology(job["topologies"][0], job),
+        "pairs": pair_matrix(job["pairs"]),
     }
 
 
@@ -45,7 +47,7 @@ def _drawn(report: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 @pytest.mark.parametrize("word", ["", ODD])
 def test_pictures_are_well_formed(make_report: Any, count: int, word: str) -> None:
     _, drawn = _drawn(make_report(count, 2 if count < 64 else 8, word))
-    drawn = {name: svg for name, svg in drawn.items() if not (name == "hosts" and count == 2)}
+    drawn = {name: svg for name, svg in drawn.items() if svg or count > 2}
     for name, svg in drawn.items():
         root = ElementTree.fromstring(
             str(svg).replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
@@ -80,6 +82,13 @@ def test_a_slower_link_is_marked(make_report: Any) -> None:
     marked = str(topology(job["topologies"][0], job))
     assert marked.count("⚠") == 1
     assert "slower than its siblings" in marked
+
+
+def test_a_slow_pair_is_marked(make_report: Any) -> None:
+    _, drawn = _drawn(make_report())
+    assert str(drawn["pairs"]).count(">!20<") == 2
+    assert "ranks 1 and 3: 20 GB/s · far behind the others" in drawn["pairs"]
+    assert "1 pairs far behind" in drawn["pairs"]
 
 
 def test_a_detour_is_marked(make_report: Any) -> None:
