@@ -15,12 +15,15 @@ def say(text: str) -> None:
     click.echo(f"nccldoctor: {text}", err=True)
 
 
-def report_on(folder: Path) -> str | None:
-    """Writes the reports of a run folder and tells the verdict; its code. A failure here never hides the job's end."""
+def report_on(folder: Path, *elsewhere: str) -> str | None:
+    """Writes the reports of a run folder and tells the verdict; its code. A failure here never hides the job's end.
+
+    `elsewhere` are further files of the job, outside the folder.
+    """
     from nccldoctor.doctor import examine, write_reports
 
     try:
-        report = examine([str(folder)])
+        report = examine([str(folder), *elsewhere])
         write_reports(
             report, html=folder / "report.html", json=folder / "report.json", markdown=None
         )

@@ -1,6 +1,7 @@
 """`nccldoctor run`: launches a job under watch and reports on it."""
 
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -141,6 +142,7 @@ def command(
             plan = launch.plan_command(words, variables)
         for note in plan.notes:
             say(note)
+        began = time.time()
         wanted = environment.settings(into, variables, trace_calls=trace_calls, torch=torch)
         outcome = watched.run(
             plan, into, wanted, variables, options, say=say, report=lambda: report_on(into)
@@ -149,7 +151,7 @@ def command(
             return outcome.exit_code, None
         if plan.inside:
             bundle.wait_for_ranks(into, variables)
-        return outcome.exit_code, report_on(into)
+        return outcome.exit_code, report_on(into, *bundle.elsewhere(variables, began))
 
     exit_code, code = once(folder, environ)
     if fallback and exit_code not in (0, 129, 130, 143) and not several:

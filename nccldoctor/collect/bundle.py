@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -15,6 +16,7 @@ from nccldoctor.collect.session import Outcome
 from nccldoctor.errors import DoctorError
 
 SCHEMA = 1
+_DUMP_PREFIXES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
 
 def make(folder: Path | None, environ: Mapping[str, str], *, shared: bool = False) -> Path:
@@ -106,3 +108,20 @@ def set_aside(folder: Path) -> None:
                 file.replace(beside / file.name)
     except OSError:
         return
+
+
+def elsewhere(environ: Mapping[str, str], since: float) -> list[str]:
+    """Logs and dumps that the user has sent to places of their own, written since then (seconds since 1970)."""
+    found = []
+    for name in ("NCCL_DEBUG_FILE", *_DUMP_PREFIXES):
+        value = environ.get(name, "")
+        if not value or value.startswith(("/dev/", "/proc/")):
+            continue
+        pattern = re.sub("%[hp]", "*", value) if name == "NCCL_DEBUG_FILE" else f"{value}*"
+        folder, name_pattern = Path(pattern).parent, Path(pattern).name
+        try:
+            files = sorted(folder.glob(name_pattern))
+            found += [str(f) for f in files if f.is_file() and f.stat().st_mtime >= since]
+        except (OSError, ValueError, IndexError):
+            continue
+    return sorted(set(found))

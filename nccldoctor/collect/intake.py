@@ -108,6 +108,12 @@ class Intake(threading.Thread):
         self.join(seconds)
         for file in self._files.values():
             file.close()
+        if not self.is_alive():
+            self._selector.close()
+            self._datagrams.close()
+            self._doorbell.close()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
 
     def close_record(self) -> None:
         """From now on only the ranks' output is shown, and none is kept.

@@ -1,5 +1,6 @@
 """One watched run from plan to bundle: the parts of `collect` put together."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,7 +114,7 @@ def _suffix(plan: Plan, options: Options) -> str:
     """What keeps the notes of several ranks or hosts apart in one folder."""
     if plan.rank is not None:
         return f"_rank_{plan.rank}"
-    return f"_{hostfacts.host_name()}" if options.several else ""
+    return f"_{hostfacts.host_name()}_{os.getpid()}" if options.several else ""
 
 
 def _drop_empty(folder: Path) -> None:

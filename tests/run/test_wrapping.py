@@ -1,11 +1,13 @@
 """Whole commands, ranks that a launcher has started already, limits of the log volume, and a full disk."""
 
+import json
+import socket
 import subprocess
 import sys
 
 import pytest
 
-from tests.run.watched_job import JOB, finish, needs_torch, run, start
+from tests.run.watched_job import JOB, environment, finish, needs_torch, run, start
 
 pytestmark = needs_torch
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
@@ -30,8 +32,6 @@ def test_inside_a_launcher_it_watches_its_own_rank(tmp_path):
     """torchrun starts two nccldoctors; each watches its rank, and rank 0 reports on both."""
     folder = tmp_path / "run"
     doctor = ("-m", "nccldoctor", "run", "--run-dir", str(folder), str(JOB), "healthy")
-    from tests.run.watched_job import environment
-
     done = subprocess.run(
         [*TORCHRUN, *doctor], env=environment(), cwd=tmp_path, capture_output=True, timeout=120
     )
@@ -73,3 +73,29 @@ def test_a_folder_that_cannot_be_written_is_said_so(tmp_path):
     assert job.code == 2
     assert "--run-dir" in job.errors
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_two_hosts_share_a_run_folder(tmp_path):
+    """Two launchers, as on two hosts: each sees only its own rank hang, the folder joins them."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    folder = tmp_path / "run"
+    shared = ("--nproc", "1", "--nnodes", "2", "--rdzv-id", "x", "--rdzv-endpoint", f"localhost:{port}")  # fmt: skip
+    hosts = [start(folder, *shared, "--node-rank", str(n), str(JOB), "sleep") for n in (0, 1)]
+    jobs = [finish(process, folder) for process in hosts]
+    assert [job.code for job in jobs] == [124, 124]
+    assert len(list(folder.glob("evidence_*.json"))) == 2
+    assert (jobs[0].verdict["code"], jobs[0].verdict["ranks"]) == ("HANG01", [1])
+    jobs[0].assert_nothing_left()
+
+
+def test_logs_in_a_place_of_the_users_own_are_read_too(tmp_path):
+    folder = tmp_path / "run"
+    own = tmp_path / "own_%h_%p.log"
+    line = "host:{0}:{0} [0] NCCL INFO NCCL version 2.28.9+cuda13.0"
+    command = ("sh", "-c", f"echo '{line.format(7)}' > {tmp_path}/own_host_7.log")
+    job = finish(start(folder, "--", *command, NCCL_DEBUG_FILE=str(own)), folder)
+    assert job.code == 0
+    inputs = json.loads((folder / "report.json").read_text())["inputs"]
+    assert str(tmp_path / "own_host_7.log") in [i["path"] for i in inputs]
