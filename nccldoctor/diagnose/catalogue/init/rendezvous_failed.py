@@ -13,7 +13,12 @@ from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import lines, ranges, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommComplete
-from nccldoctor.model.events.torch import PortInUse, PythonException, StoreTimeout
+from nccldoctor.model.events.torch import (
+    PortInUse,
+    ProcessEnded,
+    PythonException,
+    StoreTimeout,
+)
 from nccldoctor.model.events.usage import ForeignServer, NameUnresolved, VariableMissing
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -22,7 +27,18 @@ code = "INIT03"
 name = "rendezvous-failed"
 severity = Severity.ERROR
 needs = (Evidence.OUTPUT,)
-explains = ("CRASH01", "INIT01", "NET10", "HANG04", "LOG01")
+explains = (
+    "CRASH01",
+    "INIT01",
+    "INIT07",
+    "INIT10",
+    "NET10",
+    "HANG01",
+    "HANG02",
+    "HANG04",
+    "HANG05",
+    "LOG01",
+)
 remedy = (
     "echo $MASTER_ADDR $MASTER_PORT $RANK $WORLD_SIZE  # on each host: one address, one port, each rank once",
     "nc -vz $MASTER_ADDR $MASTER_PORT  # from each other host, while rank 0 waits: the port must be open",
@@ -30,6 +46,8 @@ remedy = (
     "dist.init_process_group('nccl', timeout=timedelta(minutes=30))  # only when hosts legitimately start that far apart",
 )
 
+_KILLED = (-9, -7, -11, 137)
+"""Exit codes of the out-of-memory killer and of faults in native code."""
 _STORE_ERRORS = ("DistStoreError", "DistNetworkError", "Rendezvous", "Socket Timeout", "env://")
 
 
@@ -98,7 +116,7 @@ def _timeout(job: Job, events: list[StoreTimeout]) -> Found:
     else:
         what = f"gave up at the rendezvous ({events[0].what})"
     if died:
-        what += f", after {died[0].type} in {_rank(job, died[0])}"
+        what += f", after {_death(died[0])} in {_rank(job, died[0])}"
     return Found(
         title=f"{who(job, [counted] if counted else events)} {what}",
         evidence=lines([*([counted] if counted else []), *events, *died[:1]]),
@@ -110,10 +128,15 @@ def _timeout(job: Job, events: list[StoreTimeout]) -> Found:
     )
 
 
-def _died_before(job: Job) -> list[PythonException]:
-    """Exceptions that are no rendezvous failure themselves, in processes that never got a communicator."""
+def _death(event: PythonException | ProcessEnded) -> str:
+    return event.type if isinstance(event, PythonException) else f"signal {-event.exit_code}"
+
+
+def _died_before(job: Job) -> list[PythonException | ProcessEnded]:
+    """Deaths that are no rendezvous failure themselves, in processes that never got a communicator."""
     done = {p.id for e in job.events(CommComplete) if (p := job.process_of(e))}
-    return [
+    killed = [e for e in job.events(ProcessEnded) if e.exit_code in _KILLED]
+    raised = [
         e
         for e in job.events(PythonException)
         if not any(word in f"{e.type}: {e.message}" for word in _STORE_ERRORS)
@@ -121,6 +144,7 @@ def _died_before(job: Job) -> list[PythonException]:
         and not e.type.endswith(("DistBackendError", "ChildFailedError", "SignalException"))
         and ((p := job.process_of(e)) is None or p.id not in done)
     ]
+    return [*raised, *killed]
 
 
 def _found(
