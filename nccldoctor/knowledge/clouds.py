@@ -66,9 +66,9 @@ CLOUDS = (
 
 
 def cloud_of_network(network: str) -> Cloud | None:
-    """The cloud whose plugin calls itself so; None for NCCL's own networks."""
-    wanted = network.casefold()
+    """The cloud whose plugin calls itself so, or so and a version; None for NCCL's own networks."""
+    named = network.casefold()
     return next(
-        (c for c in CLOUDS for n in c.networks if n.casefold() == wanted and n not in ("IB",)),
+        (c for c in CLOUDS for n in c.networks if n != "IB" and named.startswith(n.casefold())),
         None,
     )

@@ -3,6 +3,7 @@
 NCCL_MAX_NCHANNELS=1 with NCCL_BUFFSIZE=16777216, and a forced NCCL_ALGO or NCCL_PROTO are handed
 around as cures for hangs. They make most jobs run and all of them slow: on 2 x H200 the first pair takes all-reduce
 from 327 to 22 GB/s bus bandwidth. A setting that was measured and wanted is not a fault; say so with --ignore ENV07.
+The clouds' network plugins (EFA, TCPX, FasTrak, gIB) prescribe some of them; under those they are not reported.
 """
 
 from collections.abc import Iterable
@@ -10,7 +11,9 @@ from collections.abc import Iterable
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.settings import Setting, number, settings, unique, works
 from nccldoctor.diagnose.words import lines, who
+from nccldoctor.knowledge.clouds import cloud_of_network
 from nccldoctor.knowledge.values import problem
+from nccldoctor.model.events.nccl import NetworkChosen
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 
@@ -31,7 +34,8 @@ def check(job: Job) -> Iterable[Found]:
     """One finding for all such settings together, with what they cost where that was measured."""
     if not works(job):
         return
-    found = [s for s in settings(job) if is_fallback(s)]
+    wanted = _PLUGIN_WANTS if _plugin(job) else ()
+    found = [s for s in settings(job) if is_fallback(s) and s.variable not in wanted]
     if not found:
         return
     names = " ".join(sorted(f"{s.variable}={s.value}" for s in unique(found)))
@@ -55,6 +59,14 @@ def check(job: Job) -> Iterable[Found]:
             remedy[1],
         ),
     )
+
+
+_PLUGIN_WANTS = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE")
+
+
+def _plugin(job: Job) -> bool:
+    """Does a cloud's plugin carry the traffic? Those prescribe algorithm, protocol and buffers."""
+    return any(cloud_of_network(e.network) for e in job.events(NetworkChosen))
 
 
 _CHANNELS = ("NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS", "NCCL_MAX_NRINGS")
@@ -85,6 +97,11 @@ fires_on = {
 }
 silent_on = {
     "did not work": _H + "NCCL_PROTO set by environment to Simple\n",
+    "a cloud's plugin wants it": _H
+    + "NCCL_PROTO set by environment to simple\n"
+    + _H
+    + "Using network AWS Libfabric\n"
+    + _UP.format("ncclCommInitRank comm 0x5"),
     "excludes one": _H
     + "NCCL_ALGO set by environment to ^NVLS\n"
     + _UP.format("ncclCommInitRank comm 0x5"),

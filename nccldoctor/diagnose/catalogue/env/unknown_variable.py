@@ -1,7 +1,8 @@
 """A variable looks like NCCL's or PyTorch's, but no version reads it.
 
 NCCL never complains of names that it does not know, so a misspelt variable silently does nothing. It leaves no line in
-NCCL's log either: only the environment shows it. Names that plugins, containers and frameworks own are not reported.
+NCCL's log either: only the environment shows it. Names that plugins, containers and frameworks own are not reported, and
+one that is near no real name may be a script's own: it is only a note.
 """
 
 from collections.abc import Iterable
@@ -42,6 +43,7 @@ def check(job: Job) -> Iterable[Found]:
             ranks=job.ranks_of(events),
             hosts=job.hosts_of(events),
             confidence=Confidence.HIGH if meant or known else Confidence.MEDIUM,
+            severity=Severity.WARNING if meant or known else Severity.NOTE,
             remedy=(f"unset {variable}; export {meant}=…", remedy[0]) if meant else remedy,
         )
 

@@ -4,6 +4,7 @@ NCCL opens NCCL_DEBUG_FILE anew in each process. Without %p in the name, the las
 all processes may have the same host name and the same pid 1, and then %h and %p are the same for all of them.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
@@ -27,7 +28,7 @@ remedy = (
 def check(job: Job) -> Iterable[Found]:
     """One finding for names without %p, one for processes that cannot be told apart."""
     for setting in unique(named(job, "NCCL_DEBUG_FILE")):
-        several = (job.world_size or 1) > 1 or len(job.processes) > 1
+        several = max(Counter(p.host for p in job.processes).values(), default=0) > 1
         to_file = setting.value and not setting.value.startswith("/dev/std")
         if to_file and "%p" not in setting.value and several:
             same = len({s.value for s in named(job, "NCCL_DEBUG_FILE")}) == 1
@@ -60,5 +61,8 @@ fires_on = {
 }
 silent_on = {
     "host and process": "NCCL_DEBUG_FILE=/tmp/nccl_%h_%p.log\n" + _BOTH,
+    "one process a host": "NCCL_DEBUG_FILE=/tmp/nccl_%h.log\n"
+    + _H.format(r=0)
+    + _H.format(r=1).replace("gpu-1", "gpu-2"),
     "standard output": "NCCL_DEBUG_FILE=/dev/stdout\n" + _BOTH,
 }
