@@ -12,7 +12,7 @@ from nccldoctor.parse.sequence import Sequence, Symbol
 CLUE = b" opCount "
 _CUT = re.compile(rb" opCount [^ ]+ sendbuff [^ ]+ recvbuff [^ ]+ count ").split
 _BODY = re.compile(rb"(\d+) datatype (\d+) op (\d+) root (-?\d+) comm (\S+) \[nranks=(\d+)\]").match
-_HEAD = re.compile(rb"([\w.\-<>]*):(\d+):\d+ \[(-?\d+)\] NCCL INFO (\w+):?$").search
+_HEAD = re.compile(rb"([\w.\-<>]*):(\d+):\d+ \[(-?\d+)\] (?:NCCL )?INFO (\w+):?$").search
 _INIT = re.compile(
     rb"([\w.\-<>]*):(\d+):\d+ \[-?\d+\] NCCL INFO [^\n]*?\bcomm (0x[0-9a-f]+) rank [^\n]*? ?- Init (START|COMPLETE)"
 ).finditer

@@ -1,4 +1,4 @@
-"""The header of an NCCL or RCCL record, found anywhere in a line, in the forms of 2.3 to 2.32."""
+"""The header of an NCCL or RCCL record, found anywhere in a line, in the forms of 2.0 to 2.32."""
 
 import re
 from collections import Counter
@@ -13,7 +13,7 @@ HEADER = re.compile(
     (?:\[(?P<device>-?\d+)\]\s)?
     (?:\d+\.\d+\s[\w:~<>]+:\d+\s
       |(?P<place>[^\s:]+:\d+)\s(?:\((?P<function>[^)\n]{0,80})\)\s)?)?
-    (?:NCCL\s(?P<level>INFO|WARN|ATTN|TRACE|CALL|ABORT)(?:\s|$)|\[FATAL\sERROR\]:?\s)""",
+    (?:NCCL\s(?P<level>INFO|WARN|ATTN|TRACE|CALL|ABORT)(?:\s|$)|\[FATAL\sERROR\]:?\s|(?P<bare>INFO|WARN)\s)""",
     re.X,
 )
 
@@ -21,7 +21,7 @@ MOST_HOSTS = 4096
 _SAFE_HOST = re.compile(r"(?:^|[\s\]>:])([A-Za-z0-9<][\w.\-<>]*):\d+:\d+ (?:\[-?\d+\]|NCCL) ", re.M)
 _FATAL = "[FATAL ERROR]"
 CLUE = " NCCL "
-"""Every header but RCCL's FATAL ERROR holds this; looking for it first is what makes reading fast."""
+"""Every header but RCCL's FATAL ERROR and those before 2.3 hold this; looking for it first is what makes reading fast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +41,33 @@ def split_records(text: str, speaker: Speaker, hosts: set[str] | None = None) ->
     message ends and the host glued to it begins. An empty list means that no header is in the line.
     """
     first = HEADER.match(text)
-    if first is not None and CLUE not in text[first.end() :] and _FATAL not in text:
+    if (
+        first is not None
+        and first["bare"] is None
+        and CLUE not in text[first.end() :]
+        and _FATAL not in text
+    ):
         if hosts is not None and len(hosts) < MOST_HOSTS:
             hosts.add(first["host"] or "")
         return [_record(first, first["host"] or "", text[first.end() :].rstrip("\r\n"), speaker)]
-    matches = list(HEADER.finditer(text))
+    matches = [m for m in HEADER.finditer(text) if m["bare"] is None or _is_bare(m)]
     starts = [_start(match, hosts or set()) for match in matches]
     ends = [*(start for start, _ in starts[1:]), len(text)][: len(starts)]
     return [
         _record(match, host, text[match.end() : end].rstrip("\r\n"), speaker)
         for match, (_, host), end in zip(matches, starts, ends, strict=True)
     ]
+
+
+def may_hold_record(text: str) -> bool:
+    """Whether a search for headers is worth it."""
+    return CLUE in text or "ERROR]" in text or "] INFO " in text or " WARN " in text
+
+
+def _is_bare(match: re.Match[str]) -> bool:
+    """NCCL 2.0 to 2.2 wrote INFO and WARN without `NCCL`; a time like `10:11:12 INFO` only looks like that."""
+    host = match["host"] or ""
+    return match["device"] is not None and not host[:1].isdigit() and len(host) > 1
 
 
 def hosts_in(text: str) -> set[str]:
@@ -89,7 +105,7 @@ def _record(match: re.Match[str], host: str, message: str, speaker: Speaker) -> 
             speaker.local_rank,
             _time(match["time"]) or speaker.time,
         ),
-        level=match["level"] or "ERROR",
+        level=match["level"] or match["bare"] or "ERROR",
         message=message,
         place=place,
     )

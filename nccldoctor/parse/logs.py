@@ -18,7 +18,7 @@ from nccldoctor.parse.bandwidth import Table
 from nccldoctor.parse.blocks import Blocks
 from nccldoctor.parse.calls import CallReader
 from nccldoctor.parse.chunks import chunks
-from nccldoctor.parse.header import CLUE, Record, hosts_in, split_records
+from nccldoctor.parse.header import Record, hosts_in, may_hold_record, split_records
 from nccldoctor.parse.pattern import Matcher
 from nccldoctor.parse.prefixes import Prefixes
 from nccldoctor.parse.shapes import BLANK, Shapes, Verdict
@@ -129,9 +129,7 @@ class _Reader:
         """Reads one line; says what all lines of its shape are, where that can be said."""
         line = Line(self._source.path, number, text[:KEPT_TEXT])
         rest, speaker = self._prefixes.peel(text)
-        records = (
-            split_records(rest, speaker, self._hosts) if CLUE in rest or "ERROR]" in rest else []
-        )
+        records = split_records(rest, speaker, self._hosts) if may_hold_record(rest) else []
         if not records:
             return self._text_line(rest, line, speaker)
         told = None
@@ -190,6 +188,9 @@ class _Reader:
                 place=record.place,
             )
             return None if self._keep(warned, record.message) else (Verdict.TIRED, "")
+        if record.level == "TRACE":
+            self._understood += 1
+            return None
         self._not_understood(record.message, line)
         return None
 

@@ -152,6 +152,28 @@ NETWORK = [
     ),
 ]
 
+OLD = [
+    *_starts("Launch mode ", "CUDA Dev "),
+    Pattern(
+        Noise,
+        "Trees enabled up to size",
+        r"^Using \d+ threads, Min Comp Cap",
+        {"2.4": "Using 256 threads, Min Comp Cap 7, Trees enabled up to size 479999"},
+    ),
+    Pattern(
+        Noise,
+        "rank ",
+        r"^rank \d+ nranks \d+\s*$",
+        {"2.0-2.3": "rank 0 nranks 2"},
+    ),
+    Pattern(
+        Noise,
+        "NVLink",
+        r"^NVLink : \d+ links|^Using internal Network Socket|^NET/(?:IB|Socket) : \d+ device",
+        {"2.0-2.2": "NVLink : 4 links"},
+    ),
+]
+
 SETUP = [
     *_starts(
         "bootstrapSplit: comm ",
@@ -223,4 +245,4 @@ CALLS = [
     *_starts("## ["),
 ]
 
-CHATTER = [*MEMORY, *PROXY, *RAS, *PLUGINS, *NETWORK, *SETUP, *CALLS]
+CHATTER = [*MEMORY, *PROXY, *RAS, *PLUGINS, *NETWORK, *OLD, *SETUP, *CALLS]

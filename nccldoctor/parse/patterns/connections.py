@@ -45,10 +45,11 @@ NCCL = [
     Pattern(
         nccl.Edge,
         " via ",
-        r"^Channel (?P<channel>\d+)(?:/\d+)? : (?P<source>\d+)\[(?P<source_device>[0-9a-f]+)\] -> "
+        r"^(?:Channel|Ring) (?P<channel>\d+)(?:/\d+)? : (?P<source>\d+)\[(?P<source_device>[0-9a-f]+)\] -> "
         r"(?P<target>\d+)\[(?P<target_device>[0-9a-f]+)\] (?:\[(?P<direction>send|receive)\] )?"
         r"via (?P<transport>P2P|SHM|NET|COLLNET)(?:/(?P<detail>.+?))?(?: comm 0x[0-9a-f]+ nRanks \d+.*)?\s*$",
         {
+            "2.3-2.6": "Ring 00 : 0[0] -> 1[1] via P2P/IPC",
             "2.7-2.13": "Channel 00 : 0[1b000] -> 1[3d000] via P2P/IPC",
             "2.18+": "Channel 00/0 : 6[0] -> 7[1] via P2P/CUMEM",
             "net": "Channel 00/0 : 5[1] -> 6[0] [receive] via NET/Socket/0",
@@ -62,16 +63,18 @@ NCCL = [
     Pattern(
         nccl.Edge,
         "via direct shared memory",
-        r"^Channel (?P<channel>\d+) : (?P<source>\d+)\[(?P<source_device>[0-9a-f]+)\] -> "
+        r"^(?:Channel|Ring) (?P<channel>\d+) : (?P<source>\d+)\[(?P<source_device>[0-9a-f]+)\] -> "
         r"(?P<target>\d+)\[(?P<target_device>[0-9a-f]+)\] via direct shared memory",
         {"2.7-2.12": "Channel 00 : 0[1b000] -> 1[3d000] via direct shared memory"},
         {"transport": "SHM", "detail": "direct"},
     ),
     Pattern(
         nccl.RingOrder,
-        "Channel ",
-        r"^Channel (?P<channel>\d+)/\d+ : *(?P<ranks>0(?: +\d+)+)\s*$",
+        " : ",
+        r"^(?:Channel|Ring) (?P<channel>\d+)(?:/\d+)? : *(?P<ranks>0(?: +\d+)+)\s*$",
         {
+            "2.3": "Ring 00 :    0   1   2   3",
+            "2.4": "Channel 00 :    0   1",
             "2.6-2.22": "Channel 00/02 :    0   1   2   3",
             "2.23+": "Channel 00/24 : 0 1",
         },

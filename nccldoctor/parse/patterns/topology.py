@@ -19,12 +19,13 @@ NCCL = [
     Pattern(
         nccl.TopologyLine,
         "/",
-        r"^(?P<indent>\s*)(?:\+ (?P<link>LOC|NVL|C2C|PCI|SYS|QPI|NET)\[(?P<bandwidth>[\d.]+)\] - )?"
+        r"^(?P<indent>\s*)(?:\+ (?P<link>LOC|NVL|XGMI|C2C|PCI|SYS|QPI|NET)\[(?P<bandwidth>[\d.]+)\] - )?"
         rf"(?P<node>{_NODE}(?: \([^)]*\))?)\s*$",
         {
             "root": "CPU/0-ffffffffffffff (1/1/4)",
             "gpu": "+ PCI[48.0] - GPU/0-60 (6)",
             "nvlink": "              + NVL[370.8] - NVS/0-0",
+            "RCCL": "               + XGMI[48.0] - GPU/c6000",
             "net": "                + NET[1.2] - NET/0-0 (0/0/0/1.250000)",
         },
     ),
