@@ -10,7 +10,7 @@ from nccldoctor.report.svg.canvas import clipped, element, picture, title
 from nccldoctor.report.words import size
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 760, 300, 60, 40
-_MOST = 6
+_MOST, _COLOURS = 10, 6
 _DASHES = (None, "8 4", "2 3", "10 3 2 3", "4 4", "1 4")
 
 
@@ -95,10 +95,12 @@ def _axes(x: Any, y: Any, low: float, high: float, top: float) -> list[Markup]:
 def _curve(curve: Mapping[str, Any], number: int, x: Any, y: Any, words: str) -> list[Markup]:
     points = [p for p in curve["points"] if p[0] > 0]
     path = "M" + "L".join(f"{x(s):.1f} {y(v):.1f}" for s, v, _ in points)
-    line = f"series s{number}"
+    colour = f"s{number % _COLOURS}"
+    line = f"series {colour}"
+    dashes = _DASHES[(number + number // _COLOURS) % len(_DASHES)]
     level = _HEIGHT + 16 * number
     return [
-        element("path", title(words), d=path, class_=line, stroke_dasharray=_DASHES[number]),
+        element("path", title(words), d=path, class_=line, stroke_dasharray=dashes),
         *[
             element(
                 "circle",
@@ -106,7 +108,7 @@ def _curve(curve: Mapping[str, Any], number: int, x: Any, y: Any, words: str) ->
                 cx=x(s),
                 cy=y(v),
                 r=4,
-                class_=f"dot s{number}",
+                class_=f"dot {colour}",
             )
             for s, v, _ in points
         ],
@@ -117,7 +119,7 @@ def _curve(curve: Mapping[str, Any], number: int, x: Any, y: Any, words: str) ->
             x2=_LEFT + 30,
             y2=level,
             class_=line,
-            stroke_dasharray=_DASHES[number],
+            stroke_dasharray=dashes,
         ),
         element("text", clipped(words, 80), x=_LEFT + 38, y=level + 4, class_="label"),
     ]
