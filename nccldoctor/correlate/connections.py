@@ -118,7 +118,7 @@ def _is_device(process: Process, text: str) -> bool:
 
 def _over(job: Job, by_host: Mapping[str, HostTopology], connection: Connection) -> Connection:
     """The connection with the path between its GPUs, where both are on a host whose graph is known."""
-    if not connection.inside_host:
+    if not connection.inside_host or connection.source_process == connection.target_process:
         return connection
     topology = by_host.get(connection.source_host or "")
     ends = [

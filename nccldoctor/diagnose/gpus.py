@@ -1,6 +1,8 @@
 """Where ranks sit: the GPU of a process in its host's graph, and the ranks of a host's GPUs."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from nccldoctor.model.job import Job
 from nccldoctor.model.topology import Connection, Device, HostTopology
@@ -13,12 +15,23 @@ def topology_of(job: Job, host: str | None) -> HostTopology | None:
 
 def gpu_of(job: Job, process: int | None) -> tuple[HostTopology, Device] | None:
     """The GPU of a process, in its host's graph; None where either is unknown."""
-    if process is None:
+    if process is None or process in _with_several_gpus(job):
         return None
     one = job.processes[process]
     topology = topology_of(job, one.host)
     gpu = topology.gpu_of(bus_id=one.bus_id, index=one.device) if topology else None
     return (topology, gpu) if topology is not None and gpu is not None else None
+
+
+@lru_cache(maxsize=1)
+def _with_several_gpus(job: Job) -> frozenset[int]:
+    """Processes that hold several ranks of a communicator (ncclCommInitAll): their connections tell no one GPU."""
+    return frozenset(
+        process
+        for comm in job.communicators
+        for process, seats in Counter(m.process for m in comm.members).items()
+        if process is not None and seats > 1
+    )
 
 
 def nvlinked(job: Job, connection: Connection) -> bool:

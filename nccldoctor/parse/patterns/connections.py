@@ -69,6 +69,17 @@ NCCL = [
         {"transport": "SHM", "detail": "direct"},
     ),
     Pattern(
+        nccl.Edge,
+        "Ring ",
+        r"^Ring (?P<channel>\d+) : (?P<source>\d+)\[?(?P<source_device>[0-9a-f]*)\]? -> "
+        r"(?P<target>\d+)\[?(?P<target_device>[0-9a-f]*)\]? (?:\[(?P<direction>send|receive)\] )?"
+        r"via (?P<transport>P2P|SHM|NET|COLLNET)(?:/(?P<detail>.+?))?\s*$",
+        {
+            "2.4-2.6": "Ring 00 : 3[3] -> 2[2] via P2P/IPC",
+            "2.4-2.6 net": "Ring 00 : 15 -> 0 [send] via NET/Socket/0",
+        },
+    ),
+    Pattern(
         nccl.RingOrder,
         " : ",
         r"^(?:Channel|Ring) (?P<channel>\d+)(?:/\d+)? : *(?P<ranks>0(?: +\d+)+)\s*$",
