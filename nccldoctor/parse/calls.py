@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from nccldoctor.model.calls import POINT_TO_POINT, Call, CallTable
 from nccldoctor.parse.call_line import DATATYPES, REDOPS, name_of
-from nccldoctor.parse.sequence import Sequence, Symbol
+from nccldoctor.parse.sequence import Calls, Sequence, Symbol
 
 CLUE = b" opCount "
 _CUT = re.compile(rb" opCount [^ ]+ sendbuff [^ ]+ recvbuff [^ ]+ count ").split
@@ -79,7 +79,7 @@ class CallReader:
         self._sequences: dict[Key, Sequence] = {}
         self._inits: Counter[Key] = Counter()
         self._starting: set[Key] = set()
-        self._calls: dict[bytes, Call] = {}
+        self._calls = Calls()
         self._hosts: set[bytes] = set()
         self._tables: list[CallTable] = []
         self._others: list[bytes] = []
@@ -226,7 +226,7 @@ class CallReader:
         kind = b" ".join((after.op, datatype, redop, root))
         signature = blake2b(kind, digest_size=8).digest()
         op, peer = after.op.decode(), int(root)
-        self._calls[signature] = Call(
+        self._calls.kinds[signature] = Call(
             op, None, name_of(DATATYPES, int(datatype)), name_of(REDOPS, int(redop)), peer
         )
         if after.op in _POINT_TO_POINT:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from nccldoctor.model.calls import WINDOW, Call, CallTable
@@ -123,11 +123,11 @@ class Sequence:
         self.chunks = []
         self.last = (0, "", None)
 
-    def table(self, file: str, place: Place | None, calls: dict[bytes, Call]) -> CallTable | None:
+    def table(self, file: str, place: Place | None, calls: "Calls") -> CallTable | None:
         """The table, once drained; None when nothing was called."""
         if not self.count and not self.peer_counts:
             return None
-        tail = tuple(call_of(symbol, calls) for symbol in self.pending)
+        tail = tuple(map(calls.__getitem__, self.pending))
         return CallTable(
             file=file,
             host=self.host.decode("utf-8", "replace"),
@@ -145,18 +145,20 @@ class Sequence:
             last_op_count=self.last[2],
             seek=tuple(self.seek),
             place=place,
-            mix={
-                call_of(s, calls): n
-                for s, n in sorted(self.mix.items(), key=lambda i: (-i[1], i[0]))
-            },
+            mix={calls[s]: n for s, n in sorted(self.mix.items(), key=lambda i: (-i[1], i[0]))},
             peers=dict(sorted(self.peer_counts.items())),
         )
 
 
-def call_of(symbol: Symbol, calls: dict[bytes, Call]) -> Call:
-    """The call that a symbol stands for."""
-    kind = calls[symbol[:8]]
-    return Call(kind.op, int(symbol[8:]), kind.datatype, kind.redop, kind.root)
+class Calls(dict[Symbol, Call]):
+    """The call that each symbol stands for, made once; `kinds` says what the first 8 bytes mean."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[bytes, Call] = {}
+
+    def __missing__(self, symbol: Symbol) -> Call:
+        call = self[symbol] = replace(self.kinds[symbol[:8]], count=int(symbol[8:]))
+        return call
 
 
 def _last_of(text: str, tail: tuple[Call, ...]) -> Call | None:
