@@ -7,6 +7,7 @@ from statistics import median
 
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommComplete, CommStart
+from nccldoctor.model.events.recorded import first_created
 from nccldoctor.model.events.state import RecorderDump
 from nccldoctor.model.job import Job
 
@@ -51,9 +52,8 @@ def _year(job: Job) -> int | None:
     first = job.first_time()
     if first is not None:
         return first.year
-    recorded = [
-        e.created for d in job.events(RecorderDump) for e in d.entries if e.created is not None
-    ]
+    told = (first_created(dump.entries) for dump in job.events(RecorderDump))
+    recorded = [created for created in told if created is not None]
     return datetime.fromtimestamp(min(recorded), timezone.utc).year if recorded else None
 
 

@@ -126,6 +126,8 @@ def _split(dump: RecorderDump, kinds: Kinds) -> dict[str, Track]:
         for shape in shapes
     ]
     ids = [kinds.of(key(shape)) for shape in shapes]
+    if log is not None and _fill(log, targets, ids):
+        numbers = zip((), (), strict=True)
     after_p2p = False
     for position, (index, sequence) in enumerate(numbers):
         target = targets[index]
@@ -142,6 +144,24 @@ def _split(dump: RecorderDump, kinds: Kinds) -> dict[str, Track]:
         if track.ids:
             track.issued = max(track.issued, track.first + len(track.ids) - 1)
     return made
+
+
+def _fill(
+    log: RecorderLog, targets: Sequence[tuple[Track, RecorderEntry] | None], ids: Sequence[int]
+) -> bool:
+    """The usual dump at once: one group, only collectives, numbered without a gap. False where it is not so."""
+    if not log.shape or None in targets or len({id(t[0]) for t in targets if t is not None}) != 1:
+        return False
+    first, number = log.sequence[0], len(log)
+    if log.sequence != array("q", range(first, first + number)):
+        return False
+    found = targets[0]
+    if found is not None:
+        track = found[0]
+        track.first = first
+        track.ids = array("i", map(ids.__getitem__, log.shape))
+        track.at = array("i", range(number))
+    return True
 
 
 def _append(track: Track, sequence: int, kind: int, position: int, kinds: Kinds) -> None:

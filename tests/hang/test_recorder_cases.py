@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from nccldoctor.model.events.recorded import RecorderLog
 from tests.hang.recorder_dumps import Entry, dump, entry, loud, of_ranks, report, verdict
 
 COLLECTIVES = [
@@ -251,3 +252,19 @@ def test_a_thousand_ranks_name_one() -> None:
     ranks = [full] * 1000
     ranks[617] = full[:2]
     assert verdict(of_ranks(*ranks)) == ("HANG01", (617,))
+
+
+def test_entries_are_not_made_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand dumps of two thousand entries are read in seconds only as long as nobody walks over all entries."""
+    made = 0
+    plain = RecorderLog.__getitem__
+
+    def counted(log: RecorderLog, index: int) -> Any:
+        nonlocal made
+        made += 1
+        return plain(log, index)
+
+    monkeypatch.setattr(RecorderLog, "__getitem__", counted)
+    full = [entry("all_reduce", n, state="completed") for n in range(1, 1000)]
+    assert verdict(of_ranks(*[full] * 7, full[:-1])) == ("HANG01", (7,))
+    assert made < 8 * 32

@@ -58,3 +58,37 @@ def shapes(entries: Sequence[RecorderEntry]) -> list[tuple[RecorderEntry, int]]:
         return [(entry, 1) for entry in entries]
     counts = Counter(entries.shape)
     return [(shape, counts[index]) for index, shape in enumerate(entries.shapes)]
+
+
+def first_created(entries: Sequence[RecorderEntry]) -> float | None:
+    """Seconds since 1970 of the oldest entry that tells when it was made."""
+    if not isinstance(entries, RecorderLog):
+        return next((e.created for e in entries if e.created is not None), None)
+    found = next((created for created in entries.created_ns if created), 0)
+    return found / 1e9 if found else None
+
+
+def durations(entries: Sequence[RecorderEntry], least: float) -> dict[tuple[str, str], list[float]]:
+    """(group, operation) → seconds from being made to having ended, oldest first, where the first took `least`."""
+    found: dict[tuple[str, str], list[float]] = {}
+    if not isinstance(entries, RecorderLog):
+        for e in entries:
+            if e.created and e.completed:
+                found.setdefault((e.group, e.call.op), []).append(e.completed - e.created)
+        return {what: times for what, times in found.items() if times[0] >= least}
+    names = [(shape.group, shape.call.op) for shape in entries.shapes]
+    firsts: dict[tuple[str, str], int] = {}
+    for index, what in enumerate(names):
+        position = entries.shape.index(index)
+        firsts[what] = min(position, firsts.get(what, position))
+    slow = {what for what, at in firsts.items() if _seconds(entries, at) >= least}
+    if slow:
+        for position, index in enumerate(entries.shape):
+            if names[index] in slow and entries.completed_ns[position]:
+                found.setdefault(names[index], []).append(_seconds(entries, position))
+    return found
+
+
+def _seconds(log: RecorderLog, position: int) -> float:
+    created, completed = log.created_ns[position], log.completed_ns[position]
+    return (completed - created) / 1e9 if created and completed else 0.0

@@ -10,6 +10,7 @@ from statistics import median
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.machine import ConnectTimed
+from nccldoctor.model.events.recorded import durations
 from nccldoctor.model.events.state import BandwidthRow, RecorderDump
 from nccldoctor.model.finding import Severity
 from nccldoctor.model.job import Evidence, Job
@@ -45,13 +46,8 @@ def check(job: Job) -> Iterable[Found]:
 
 def _recorded(job: Job) -> Iterable[Found]:
     for dump in job.events(RecorderDump):
-        seconds: dict[str, list[float]] = {}
-        for entry in dump.entries:
-            if entry.created and entry.completed:
-                seconds.setdefault(f"{entry.call.op} of group {entry.group}", []).append(
-                    entry.completed - entry.created
-                )
-        for what, times in sorted(seconds.items()):
+        for (group, op), times in sorted(durations(dump.entries, LEAST_SECONDS).items()):
+            what = f"{op} of group {group}"
             if _slow_first(times):
                 yield Found(
                     title=f"{who(job, [dump])}: the first {what} took {times[0]:.2f} s, later ones {median(times[1:]):.3f} s",
