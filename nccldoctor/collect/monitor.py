@@ -51,10 +51,12 @@ class Monitor:
 
     def _hung(self, session: Session, verdict: Verdict, now: float) -> str | None:
         text = sentence(verdict)
-        kill = self.on_hang == "kill"
+        kill = self.on_hang == "kill" and not verdict.works
         session.outcome.hang = note(verdict, text, ended_job=kill)
         session.take_evidence(text)
-        if self.on_hang == "report":
+        if verdict.works:
+            self.say("the rank visibly works, so the job is not ended; it may just take long")
+        if self.on_hang == "report" or verdict.works:
             self.report(session)
         if kill:
             time.sleep(self.settle_seconds)

@@ -1,5 +1,6 @@
 """Is the job alive? A state machine over what ranks tell and what the kernel tells of them; it reads no clock itself."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -67,16 +68,21 @@ class _Track:
     look: Look
     progress_at: float
     active_at: float
+    moves: deque[bool] = field(default_factory=lambda: deque(maxlen=20))
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The state, since when nothing has moved, and who is behind (global ranks; empty when none is)."""
+    """The state, since when nothing has moved, and who is behind (global ranks; empty when none is).
+
+    `works` when a rank in question visibly does something: then even a hang may only be long work.
+    """
 
     state: State
     quiet_seconds: float = 0.0
     behind: tuple[int, ...] = ()
     waiting: tuple[int, ...] = ()
+    works: bool = False
 
 
 class Watchdog:
@@ -117,7 +123,12 @@ class Watchdog:
         moved = (before.counters, before.completed) != (look.counters, look.completed)
         if moved or before.stage != look.stage:
             track.progress_at = track.active_at = now
-        elif _active(before, look):
+            track.moves.clear()
+            return
+        track.moves.append(look.moving != before.moving and look.silent < _MUTE)
+        # One change now and then is a wait with a time-out that begins anew, as a data loader's.
+        moving = len(track.moves) > 3 and sum(track.moves) >= 0.4 * len(track.moves)
+        if moving or _active(before, look):
             track.active_at = now
 
     def _starting(self, now: float, present: Mapping[int, Look]) -> Verdict:
@@ -140,9 +151,7 @@ class Watchdog:
         suspects = behind or tuple(sorted(present))
         limit = self.limits.skewed if behind else self.limits.symmetric
         phase = next((present[r].phase for r in suspects if present[r].phase in _TOLERATED), None)
-        works = any(
-            now - self._tracks[r].active_at < limit / 2 and not present[r].waiting for r in suspects
-        )
+        works = any(now - self._tracks[r].active_at < limit / 2 for r in suspects)
         if phase is not None or (quiet >= limit and works):
             limit = self.limits.busy
         if quiet >= limit:
@@ -151,7 +160,7 @@ class Watchdog:
             state = State(phase)
         else:
             state = State.SLOW if quiet >= limit / 2 or quiet > 30 else State.RUNNING
-        return Verdict(state, quiet, behind, waiting)
+        return Verdict(state, quiet, behind, waiting, works or phase is not None)
 
 
 def culprits(present: Mapping[int, Look]) -> tuple[int, ...]:
@@ -189,6 +198,4 @@ def _active(before: Look, now: Look) -> bool:
         return True
     if now.waiting:
         return False
-    if now.moving != before.moving and now.silent < 5:
-        return True
     return not now.spins and now.cpu_seconds - before.cpu_seconds > 0.05

@@ -54,6 +54,25 @@ def test_a_rank_that_computes_gets_more_time():
     verdicts = watched(looks, 620)
     assert verdicts[100].state is State.SLOW
     assert first_hang(verdicts) == 600
+    assert verdicts[-1].works
+
+
+def test_sends_and_receives_alone_are_no_hang():
+    """They move no counter, but the main thread is found in another place at nearly every look."""
+
+    def looks(second):
+        return [at(0, 5, moving=second, waiting=True), at(1, 5, moving=-second, waiting=True)]
+
+    assert first_hang(watched(looks, 300)) is None
+
+
+def test_a_data_loader_that_asks_again_every_five_seconds_is_no_work():
+    def looks(second):
+        return [at(0, 6, waiting=True), at(1, 5, moving=second // 5)]
+
+    verdicts = watched(looks, 60)
+    assert first_hang(verdicts) == 45
+    assert not verdicts[-1].works
 
 
 def test_spinning_in_a_device_wait_is_no_work():
