@@ -22,6 +22,7 @@ from nccldoctor.parse.header import Record, hosts_in, may_hold_record, split_rec
 from nccldoctor.parse.pattern import Matcher
 from nccldoctor.parse.prefixes import Prefixes
 from nccldoctor.parse.shapes import BLANK, Shapes, Verdict
+from nccldoctor.parse.tasks import Tasks
 
 KEPT_TEXT = 2000
 MOST_UNKNOWN = 200
@@ -29,6 +30,8 @@ MOST_REPEATS = 8
 MOST_EVENTS = 100_000
 """Repeats of one message by one process, and events of one file, that are kept; the rest is counted only."""
 
+_TORN_CALL = re.compile(r"\w+: opCount ")
+"""A call that `CallReader` could not take: another writer or the end of the process cut it."""
 _C10 = re.compile(r"^\[[IWEF]\d*(?: [\d:.]+)? [\w./]+:\d+\] ?")
 
 
@@ -55,6 +58,7 @@ class _Reader:
         self._shapes = Shapes(_text().anchors)
         self._events: list[Event] = []
         self._hosts: set[str] = set()
+        self._tasks = Tasks()
         self._blocks = Blocks()
         self._table = Table()
         self._repeats: Counter[int] = Counter()
@@ -73,6 +77,7 @@ class _Reader:
             for index, block in enumerate(self._calls.feed(chunk)):
                 self._block(block, index)
         self._events += self._blocks.finish()
+        self._events = self._tasks.corrected(self._events)
         return self._digest(self._calls.lines)
 
     def _digest(self, lines: int) -> Digest:
@@ -138,6 +143,8 @@ class _Reader:
         for event in self._table.feed(rest, line):
             self._keep(event, rest)
         for record in records:
+            if self._prefixes.by_task:
+                self._tasks.spoke(record.speaker)
             told = self._record(record, line, shape)
         return told if len(records) == 1 else None
 
@@ -166,7 +173,7 @@ class _Reader:
         return (Verdict.IGNORED, "") if boring else None
 
     def _record(self, record: Record, line: Line, shape: bytes) -> tuple[Verdict, str] | None:
-        if " opCount " in record.message:
+        if _TORN_CALL.match(record.message):
             self._torn += 1
             return None
         self._records += 1
@@ -206,6 +213,8 @@ class _Reader:
                 return False
             if len(self._repeats) > MOST_EVENTS:
                 self._repeats.clear()
+        if self._prefixes.by_task:
+            self._tasks.told(len(self._events))
         self._events.append(event)
         return True
 

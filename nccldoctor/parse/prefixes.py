@@ -129,10 +129,13 @@ class _Told:
             elif getattr(self, name) is None:
                 setattr(self, name, int(value))
 
+    @property
+    def task_is_rank(self) -> bool:
+        """Nothing better than the launcher's task number is known."""
+        return self.rank is None and self.local is None
+
     def speaker(self) -> Speaker:
-        rank = self.rank
-        if rank is None and self.local is None:
-            rank = self.task
+        rank = self.task if self.task_is_rank else self.rank
         return Speaker(
             host=self.host, pid=self.pid, rank=rank, local_rank=self.local, time=self.time
         )
@@ -142,11 +145,16 @@ class Prefixes:
     """Peels the lines of one file, in order; `sample` are some of its lines, to decide on forms that text also has."""
 
     def __init__(self, sample: Iterable[str] = ()) -> None:
+        self.by_task = False
         self._partial: dict[int, str] = {}
         self._ambiguous = _settled(sample)
 
     def peel(self, text: str) -> tuple[str, Speaker]:
-        """The line without its prefixes, and what they told. A partial line of a container comes with its rest."""
+        """The line without its prefixes, and what they told. A partial line of a container comes with its rest.
+
+        `by_task` then says whether the rank is a launcher's task number, which is a node's where a task is a torchrun.
+        """
+        self.by_task = False
         if "\x1b" in text or "[0m" in text or "[3" in text:
             text = _COLOUR.sub("", text)
         if text.startswith('{"') and '"log"' in text[:4096]:
@@ -165,6 +173,7 @@ class Prefixes:
             text, told = _glued(text, told)
         if told is None and not self._partial:
             return text, NOBODY
+        self.by_task = told is not None and told.task is not None and told.task_is_rank
         return self._joined(text, told or _Told())
 
     def _match(self, text: str) -> re.Match[str] | None:

@@ -1,11 +1,14 @@
 """Prefixes come off, in any stack, and what they tell is kept."""
 
+import io
 from datetime import datetime, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nccldoctor.model.source import Kind, Source
+from nccldoctor.parse.logs import read
 from nccldoctor.parse.prefixes import Prefixes, moment, strip
 
 RECORD = "gpu-node-01:736:752 [0] NCCL INFO Using network IB"
@@ -136,3 +139,17 @@ def test_a_progress_bar_in_front_of_a_rank_comes_off() -> None:
     )
     assert rest == "[E602 11:17:52.1 P.cpp:632] x"
     assert speaker.rank == 5
+
+
+def _ranks(*texts: str) -> set[int | None]:
+    data = "\n".join(texts).encode()
+    result = read(Source("log", Kind.LOG, len(data)), io.BytesIO(data))
+    return {event.speaker.rank for event in result.events}
+
+
+def test_a_task_with_several_devices_is_a_node_and_no_rank() -> None:
+    one = "3: gpu-1:736:752 [0] NCCL INFO Using network IB"
+    other = "3: gpu-1:737:753 [1] NCCL INFO Using network IB"
+    assert _ranks(one) == {3}
+    assert _ranks(one, other) == {None}
+    assert _ranks(one, other, "3: [rank25]: ValueError: boo") == {None}
