@@ -24,6 +24,11 @@ def lay(
     """All connections, one entry a pair and way, and all rings, in the order of the lines."""
     by_host = {t.host: t for t in topologies}
     seats: dict[int, _Seats] = {}
+    nvml = {
+        process.id: start.nvml_device
+        for start in [*job.events(CommStart), *job.events(CommComplete)]
+        if (process := job.process_of(start)) is not None
+    }
     places = {
         (m.process, m.comm): (c, m)
         for c in job.communicators
@@ -46,7 +51,7 @@ def lay(
             ring = _ring(mine, event)
             rings.setdefault((ring.communicator, ring.channel), ring)
         else:
-            key, connection = _connection(job, mine, event, process)
+            key, connection = _connection(job, mine, event, process, nvml)
             found.setdefault(key, connection)
             channels.setdefault(key, set()).add(event.channel)
     laid = [replace(c, channels=len(channels[key])) for key, c in found.items()]
@@ -60,9 +65,9 @@ def _ring(seats: _Seats, event: RingOrder) -> Ring:
 
 
 def _connection(
-    job: Job, seats: _Seats, edge: Edge, process: Process | None
+    job: Job, seats: _Seats, edge: Edge, process: Process | None, nvml: Mapping[int, int | None]
 ) -> tuple[tuple[object, ...], Connection]:
-    comm, members = _of_edge(job, seats, edge)
+    comm, members = _of_edge(job, seats, edge, nvml)
     network = _NET.match(edge.detail) if edge.transport == "NET" else None
     source, target = (job.processes[m] if m is not None else None for m in members)
     connection = Connection(
@@ -89,12 +94,14 @@ def _connection(
 
 
 def _of_edge(
-    job: Job, seats: _Seats, edge: Edge
+    job: Job, seats: _Seats, edge: Edge, nvml: Mapping[int, int | None]
 ) -> tuple[str | None, tuple[int | None, int | None]]:
-    """The communicator that an edge belongs to: the latest of its writer that has both ranks, and the writer in one.
+    """The communicator that an edge belongs to: one of its writer's that has both ranks, and the writer in one.
 
-    Where the numbers in brackets are known for the other end, they must agree.
+    Connections are made at the first use, long after several communicators were built. The numbers in brackets must
+    agree with both ends; of those left, the latest whose hosts fit the transport, else the latest.
     """
+    fitting = []
     for comm, member in reversed(seats.joined):
         if max(edge.source, edge.target) >= comm.size or member.rank not in (
             edge.source,
@@ -104,16 +111,28 @@ def _of_edge(
         ends = [comm.member(rank).process for rank in (edge.source, edge.target)]
         shown = (edge.source_device, edge.target_device)
         if all(
-            end is None or _is_device(job.processes[end], text)
+            end is None or _is_device(job.processes[end], nvml.get(end), text)
             for end, text in zip(ends, shown, strict=True)
         ):
-            return comm.id, (ends[0], ends[1])
-    return None, (None, None)
+            fitting.append((comm.id, (ends[0], ends[1])))
+    for ident, (source, target) in fitting:
+        if _same_host(job, source, target) in (None, edge.transport != "NET"):
+            return ident, (source, target)
+    return fitting[0] if fitting else (None, (None, None))
 
 
-def _is_device(process: Process, text: str) -> bool:
-    """Is this the process's bus id (2.7-2.18.1, RCCL)? A short number may be an NVML index, which cannot be told wrong."""
-    return len(text) < 4 or process.bus_id is None or process.bus_id.lower() == text.lower()
+def _same_host(job: Job, source: int | None, target: int | None) -> bool | None:
+    if source is None or target is None:
+        return None
+    return job.processes[source].host == job.processes[target].host
+
+
+def _is_device(process: Process, nvml: int | None, text: str) -> bool:
+    """Is this the process's bus id (2.7-2.18.1, RCCL) or NVML index (2.18.3 and later)? True where neither is known."""
+    known = {str(n) for n in (nvml,) if n is not None}
+    if process.bus_id is not None and (known or len(text) > 3):
+        known.add(process.bus_id.lower())
+    return not text or not known or text.lower() in known
 
 
 def _over(job: Job, by_host: Mapping[str, HostTopology], connection: Connection) -> Connection:

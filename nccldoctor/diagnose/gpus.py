@@ -34,6 +34,30 @@ def _with_several_gpus(job: Job) -> frozenset[int]:
     )
 
 
+@lru_cache(maxsize=1)
+def _direct(job: Job) -> frozenset[tuple[str | None, int, int]]:
+    return frozenset(
+        (c.communicator, c.source, c.target)
+        for c in job.connections
+        if c.transport in ("P2P", "SHM") and c.inside_host
+    )
+
+
+def over_net_inside(job: Job, connection: Connection) -> bool:
+    """Do two processes of one host use the network for each other?
+
+    NCCL takes one way for a pair of ranks: where the pair also has P2P or shared memory, the line on the network was
+    meant for another communicator of the same process.
+    """
+    pair = (connection.communicator, connection.source, connection.target)
+    return (
+        connection.transport == "NET"
+        and connection.inside_host
+        and connection.source_process != connection.target_process
+        and pair not in _direct(job)
+    )
+
+
 def nvlinked(job: Job, connection: Connection) -> bool:
     """Are both ends GPUs of one host that NVLink joins?"""
     source = gpu_of(job, connection.source_process)

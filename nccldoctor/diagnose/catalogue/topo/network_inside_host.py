@@ -9,7 +9,7 @@ Not a fault: several machines; P2P and shared memory switched off by hand (ENV06
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.gpus import ranks_at
+from nccldoctor.diagnose.gpus import over_net_inside, ranks_at
 from nccldoctor.diagnose.settings import named, on
 from nccldoctor.diagnose.words import lines, ranges
 from nccldoctor.model.event import Event
@@ -34,11 +34,7 @@ def check(job: Job) -> Iterable[Found]:
     """One finding a host: by connections over NET between two of its ranks, else by NCCL's count of hosts."""
     if any(on(s) for s in named(job, "NCCL_SHM_DISABLE")):
         return
-    inside = [
-        c
-        for c in job.connections
-        if c.inside_host and c.transport == "NET" and c.source_process != c.target_process
-    ]
+    inside = [c for c in job.connections if over_net_inside(job, c)]
     hosts = sorted({c.source_host for c in inside if c.source_host})
     for host in hosts:
         yield _over_net(job, host, [c for c in inside if c.source_host == host])
@@ -74,7 +70,8 @@ def _miscounted(job: Job) -> Iterable[Found]:
             process = job.process_of(shape)
             if process is None or process.id not in ids or shape.nranks != comm.size:
                 continue
-            if shape.mnnvl == 0 and shape.hosts > len(names):
+            beside = sum(p.host == process.host for p in processes)
+            if shape.mnnvl == 0 and shape.hosts > len(names) and shape.local_ranks < beside:
                 yield Found(
                     title=f"NCCL counts {shape.hosts} hosts in {comm.name}, its ranks run on {len(names)}: ranks of one host do not know that they are neighbours",
                     evidence=lines([shape]),

@@ -10,7 +10,7 @@ Not a fault: GPUs without NVLink; there shared memory is the right way, and `P2P
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.gpus import nvlinked, ranks_at
+from nccldoctor.diagnose.gpus import nvlinked, over_net_inside, ranks_at
 from nccldoctor.diagnose.settings import Setting, on
 from nccldoctor.diagnose.settings import named as settings_named
 from nccldoctor.diagnose.words import lines, ranges, who
@@ -41,7 +41,7 @@ def check(job: Job) -> Iterable[Found]:
     around = [
         c
         for c in job.connections
-        if c.inside_host and c.transport in ("SHM", "NET") and nvlinked(job, c)
+        if c.inside_host and (c.transport == "SHM" or over_net_inside(job, c)) and nvlinked(job, c)
     ]
     if linked:
         pairs = ", ".join(
