@@ -100,8 +100,9 @@ class Script:
     @property
     def is_test(self) -> bool:
         """Whether the file is a test, which may well do what a training script should not."""
-        name = self.path.replace("\\", "/").rpartition("/")[2]
+        folder, _, name = self.path.replace("\\", "/").rpartition("/")
         named = name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
+        named = named or "testing" in folder.split("/")
         return named or self.names.imported("unittest", "pytest", "torch.testing._internal")
 
     # ------------------------------------------------------------------ who stands where
