@@ -25,7 +25,7 @@ def main() -> None:
             executable_path=shutil.which("chromium"), args=ARGUMENTS
         )
         for name, settings in {
-            "verdict": {"viewport": WIDE},
+            "report": {"viewport": WIDE},
             "dark": {"viewport": WIDE, "color_scheme": "dark"},
             "phone": {"viewport": {"width": 390, "height": 780}},
         }.items():
