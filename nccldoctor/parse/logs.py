@@ -32,6 +32,7 @@ MOST_EVENTS = 100_000
 
 _TORN_CALL = re.compile(r"\w+: opCount ")
 """A call that `CallReader` could not take: another writer or the end of the process cut it."""
+_HEADLESS = re.compile(r"(?:^|[\s\]|:])NCCL (?:WARN|INFO|ATTN) ")
 _C10 = re.compile(r"^\[[IWEF]\d*(?: [\d:.]+)? [\w./]+:\d+\] ?")
 
 
@@ -156,6 +157,9 @@ class _Reader:
             self._keep(event, text)
             if isinstance(event, BackendError):
                 self._last_error[key] = 3
+        elif event := self._headless(text, line, speaker):
+            boring = False
+            self._keep(event, text)
         elif key in self._last_error:
             boring = False
             self._last_error[key] -= 1
@@ -171,6 +175,13 @@ class _Reader:
             self._keep(event, text)
         boring = boring and not self._listening() and not self._blocks.may_start(text)
         return (Verdict.IGNORED, "") if boring else None
+
+    def _headless(self, text: str, line: Line, speaker: Speaker) -> Event | None:
+        """The event of a message whose header somebody cut off: `NCCL WARN …` is all that is left."""
+        if "NCCL " not in text or (start := _HEADLESS.search(text)) is None:
+            return None
+        event = _nccl().match(text[start.end() :], line, speaker)
+        return None if isinstance(event, Noise) else event
 
     def _record(self, record: Record, line: Line, shape: bytes) -> tuple[Verdict, str] | None:
         if _TORN_CALL.match(record.message):

@@ -33,7 +33,7 @@ def check(job: Job) -> Iterable[Found]:
     events = [
         e
         for e in job.events(VerbFailed)
-        if e.call.startswith(_CALLS) and (e.number == 12 or "allocate memory" in e.reason)
+        if e.call.startswith(_CALLS) and (e.number == 12 or _no_memory(e.reason))
     ]
     if not events or job.events(OomKilled):
         return
@@ -48,12 +48,18 @@ def check(job: Job) -> Iterable[Found]:
     )
 
 
+def _no_memory(reason: str) -> bool:
+    return "allocate memory" in reason or reason.endswith("-12")
+
+
 _H = "gpu-1:71:71 [0] "
 fires_on = {
     "2.3-2.23": _H
     + "misc/ibvwrap.cc:190 NCCL WARN Call to ibv_create_cq failed with error Cannot allocate memory\n",
     "2.24+": _H
     + "misc/ibvwrap.cc:190 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory errno 12\n",
+    "a provider's own number": _H
+    + "misc/ibvwrap.cc:190 NCCL WARN Call to ibv_create_qp failed with error Unknown error -12\n",
     "2.24+, number first": _H
     + "misc/ibvwrap.cc:190 NCCL WARN Call to ibv_create_qp failed with 12 Cannot allocate memory\n",
 }
