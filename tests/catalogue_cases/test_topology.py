@@ -84,3 +84,21 @@ def test_broken_xml_is_an_input_with_a_note(tmp_path: Path) -> None:
     (tmp_path / "topo.xml").write_text(_XML[:300])
     report = doctor.examine([str(tmp_path / "topo.xml")])
     assert "no XML" in report.inputs[0].note
+
+
+def test_a_fault_on_many_hosts_is_one_finding(tmp_path: Path) -> None:
+    host = (
+        "gpu-{0}:7{0}:71 [0] NCCL INFO CPU/0 (1/1/2)\n"
+        "gpu-{0}:7{0}:71 [0] NCCL INFO + PCI[12.0] - GPU/1B000\n"
+        "gpu-{0}:7{0}:71 [0] NCCL INFO               + NVL[20.0] - GPU/1C000\n"
+        "gpu-{0}:7{0}:71 [0] NCCL INFO + PCI[12.0] - GPU/1C000\n"
+        "gpu-{0}:7{0}:71 [0] NCCL INFO comm 0x1 rank {1} nranks 6 cudaDev 0 busId 1b000 - Init COMPLETE\n"
+        "gpu-{0}:8{0}:72 [1] NCCL INFO comm 0x2 rank {2} nranks 6 cudaDev 1 busId 1c000 - Init COMPLETE\n"
+        "gpu-{0}:7{0}:71 [0] NCCL INFO Channel 00 : {1}[1b000] -> {2}[1c000] via SHM/direct/direct\n"
+    )
+    (tmp_path / "log").write_text("".join(host.format(h, 2 * h, 2 * h + 1) for h in range(3)))
+    found = [f for f in doctor.examine([str(tmp_path / "log")]).findings if f.code == "TOPO01"]
+    assert len(found) == 1
+    assert found[0].ranks == (0, 1, 2, 3, 4, 5)
+    assert found[0].hosts == ("gpu-0", "gpu-1", "gpu-2")
+    assert len(found[0].evidence) == 3

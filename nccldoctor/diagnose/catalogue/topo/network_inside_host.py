@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.gpus import over_net_inside, ranks_at
+from nccldoctor.diagnose.merging import merged
 from nccldoctor.diagnose.settings import named, on
 from nccldoctor.diagnose.words import lines, ranges
 from nccldoctor.model.event import Event
@@ -31,7 +32,11 @@ remedy = (
 
 
 def check(job: Job) -> Iterable[Found]:
-    """One finding a host: by connections over NET between two of its ranks, else by NCCL's count of hosts."""
+    """One finding a host: by connections over NET between two of its ranks, else by NCCL's count of hosts. Those of many hosts are one."""
+    return merged(_each(job))
+
+
+def _each(job: Job) -> Iterable[Found]:
     if any(on(s) for s in named(job, "NCCL_SHM_DISABLE")):
         return
     inside = [c for c in job.connections if over_net_inside(job, c)]

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.gpus import gpu_of, named
+from nccldoctor.diagnose.merging import merged
 from nccldoctor.diagnose.networks import SLOW
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -30,7 +31,11 @@ remedy = (
 
 
 def check(job: Job) -> Iterable[Found]:
-    """One finding a GPU that has a nearer NIC than the one it uses."""
+    """One finding a GPU that has a nearer NIC than the one it uses. Those of many hosts are one."""
+    return merged(_each(job))
+
+
+def _each(job: Job) -> Iterable[Found]:
     seen: set[tuple[str, str]] = set()
     for c in job.connections:
         if (

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.gpus import named, ranks_on
+from nccldoctor.diagnose.merging import merged
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 from nccldoctor.model.source import Line
@@ -28,7 +29,11 @@ remedy = (
 
 
 def check(job: Job) -> Iterable[Found]:
-    """One finding a host: a warning when a ring or the order of ranks crosses too often."""
+    """One finding a host: a warning when a ring or the order of ranks crosses too often. Those of many hosts are one."""
+    return merged(_each(job))
+
+
+def _each(job: Job) -> Iterable[Found]:
     for topology in job.topology:
         islands = topology.islands()
         if topology.has_nvswitch or len(islands) < 2 or max(map(len, islands)) < 2:

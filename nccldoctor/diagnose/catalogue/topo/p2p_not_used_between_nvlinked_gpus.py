@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.gpus import nvlinked, over_net_inside, ranks_at
+from nccldoctor.diagnose.merging import merged
 from nccldoctor.diagnose.settings import Setting, on
 from nccldoctor.diagnose.settings import named as settings_named
 from nccldoctor.diagnose.words import lines, ranges, who
@@ -35,7 +36,11 @@ remedy = (
 
 
 def check(job: Job) -> Iterable[Found]:
-    """NCCL's own warning first, then what the channels show, then refused peer access, then the notice on PCIe."""
+    """NCCL's own warning first, then what the channels show, then refused peer access, then the notice on PCIe. Those of many hosts are one."""
+    return merged(_each(job))
+
+
+def _each(job: Job) -> Iterable[Found]:
     disabled = job.events(P2pDisabled)
     linked = [e for e in disabled if e.nvlink]
     around = [

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.gpus import named, ranks_on
+from nccldoctor.diagnose.merging import merged
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 from nccldoctor.model.topology import NEARNESS, Device, HostTopology
@@ -29,7 +30,11 @@ _SLOW = NEARNESS["PHB"]
 
 
 def check(job: Job) -> Iterable[Found]:
-    """One finding a host: GPUs whose nearest sibling is far, where most have a near one."""
+    """One finding a host: GPUs whose nearest sibling is far, where most have a near one. Those of many hosts are one."""
+    return merged(_each(job))
+
+
+def _each(job: Job) -> Iterable[Found]:
     for topology in job.topology:
         best = _nearest(topology)
         if len(best) < 3:
