@@ -17,15 +17,16 @@ from pathlib import Path
 from recorder_dumps import write
 
 
-def run(command: list[str], options: list[str]) -> tuple[float, float, str]:
-    """(seconds, MB of the process itself, output)."""
+def run(command: list[str], options: list[str]) -> tuple[float, float, float, str]:
+    """(seconds by the clock, seconds of CPU with all its processes, MB of the process itself, output)."""
     started = time.perf_counter()
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen([*command, *options], stdout=output, stderr=subprocess.STDOUT)
         _, _, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - started
         output.seek(0)
-        return seconds, usage.ru_maxrss / 1024, output.read().decode("utf-8", "replace")
+        cpu = usage.ru_utime + usage.ru_stime
+        return seconds, cpu, usage.ru_maxrss / 1024, output.read().decode("utf-8", "replace")
 
 
 def main() -> None:
@@ -43,21 +44,29 @@ def main() -> None:
             f"{given.ranks} ranks x {given.entries} entries, {size / 1e6:.0f} MB; culprit {culprit}"
         )
         report = Path(scratch) / "report.json"
-        ours, memory, _ = run(
+        ours, our_cpu, memory, _ = run(
             [sys.executable, "-m", "nccldoctor", "parse", str(folder), "--no-html", "--quiet"],
             ["--json", str(report), "--jobs", str(given.jobs), "--fail-on", "never"],
         )
         found = json.loads(report.read_text())["verdict"]
-        print(f"nccldoctor: {ours:.1f} s, {memory:.0f} MB, {found['code']} ranks {found['ranks']}")
+        print(
+            f"nccldoctor: {ours:.1f} s, CPU {our_cpu:.1f} s, {memory:.0f} MB, {found['code']} ranks {found['ranks']}"
+        )
         if given.alone:
             return
-        theirs, memory, output = run(
+        theirs, their_cpu, memory, output = run(
             [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", str(folder)],
             ["-p", "nccl_trace_rank_"],
         )
-        named = sorted(set(re.findall(r"missing ranks: \{(\d+)\}|Culprit rank (\d+)", output)))
+        named = sorted(
+            set(re.findall(r"(?:missing ranks: \{|Culprit rank )(\d+)", output)), key=int
+        )
         print(
-            f"fr_trace:   {theirs:.1f} s, {memory:.0f} MB, {named}; {theirs / ours:.1f} times as long"
+            f"fr_trace:   {theirs:.1f} s, CPU {their_cpu:.1f} s, {memory:.0f} MB, names {len(named)} ranks: "
+            f"{', '.join(named[:4])}"
+        )
+        print(
+            f"fr_trace took {theirs / ours:.1f} times as long, {their_cpu / our_cpu:.1f} times the CPU"
         )
 
 

@@ -9,54 +9,85 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+TENSOR = 8
 STEP = (
-    ("_all_gather_base", [[1 << 16]], [[1 << 24]], "BFloat16", 120),
-    ("all_reduce", [[4096, 1024]], [[4096, 1024]], "BFloat16", 131),
-    ("_reduce_scatter_base", [[1 << 24]], [[1 << 16]], "Float", 140),
-    ("all_reduce", [[1]], [[1]], "Float", 155),
+    ("tensor", "_all_gather_base", [[1 << 16]], [[1 << 19]], "BFloat16", 120),
+    ("tensor", "_reduce_scatter_base", [[1 << 19]], [[1 << 16]], "BFloat16", 131),
+    ("data", "all_reduce", [[4096, 1024]], [[4096, 1024]], "Float", 140),
+    ("world", "all_reduce", [[1]], [[1]], "Float", 155),
 )
 START_NS = 1_796_018_063_000_000_000
+TORCH = "/usr/lib/python3/site-packages/torch/distributed"
 
 
-def dump(rank: int, ranks: int, entries: int, culprit: int | None) -> dict[str, Any]:
-    """The dump of one rank; the culprit never issues the last collective."""
-    number = entries - (rank == culprit)
-    done = number if rank == culprit else number - 1
+def groups(rank: int, ranks: int) -> dict[str, tuple[str, list[int]]]:
+    """Role → (name, members): the world, a tensor-parallel block of 8 neighbours, a data-parallel stride of 8."""
+    block, lane = rank // TENSOR, rank % TENSOR
     return {
-        "version": "2.10",
-        "comm_lib_version": "2.28.9",
-        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(ranks)))}},
-        "pg_status": {
-            "0": {
-                "last_enqueued_collective": number,
-                "last_started_collective": -1,
-                "last_completed_collective": done,
-            }
-        },
-        "entries": list(_entries(rank, number, done)),
+        "world": ("0", list(range(ranks))),
+        "tensor": (str(1 + block), list(range(block * TENSOR, (block + 1) * TENSOR))),
+        "data": (str(1 + ranks // TENSOR + lane), list(range(lane, ranks, TENSOR))),
     }
 
 
-def _entries(rank: int, number: int, done: int) -> Iterator[dict[str, Any]]:
-    for n in range(number):
-        name, inputs, outputs, dtype, line = STEP[n % len(STEP)]
+def dump(rank: int, ranks: int, entries: int, culprit: int | None) -> dict[str, Any]:
+    """The dump of one rank; the culprit never issues the last collective, which is one of the world."""
+    number = entries - (rank == culprit)
+    done = number if rank == culprit else number - 1
+    own = groups(rank, ranks)
+    counts = {role: sum(step[0] == role for step in _cycle(number)) for role in own}
+    status = {}
+    for ident, role in enumerate(own):
+        pending = done < number and role == "world"
+        status[str(ident)] = {
+            "last_enqueued_collective": counts[role],
+            "last_started_collective": -1,
+            "last_completed_collective": counts[role] - pending,
+        }
+    return {
+        "version": "2.10",
+        "comm_lib_version": "2.28.9",
+        "pg_config": {
+            name: {
+                "name": name,
+                "desc": "default_pg" if role == "world" else role,
+                "ranks": str(members),
+            }
+            for role, (name, members) in own.items()
+        },
+        "pg_status": status,
+        "entries": list(_entries(rank, own, number, done)),
+    }
+
+
+def _cycle(number: int) -> Iterator[tuple[str, str, Any, Any, str, int]]:
+    return (STEP[n % len(STEP)] for n in range(number))
+
+
+def _entries(
+    rank: int, own: dict[str, tuple[str, list[int]]], number: int, done: int
+) -> Iterator[dict[str, Any]]:
+    sequence = dict.fromkeys(own, 0)
+    roles = list(own)
+    for n, (role, name, inputs, outputs, dtype, line) in enumerate(_cycle(number)):
+        sequence[role] += 1
         created = START_NS + n * 2_000_000 + rank * 1000
         ended = n < done
         yield {
             "frames": [
-                {"name": name, "filename": "/usr/lib/python3/site-packages/torch/distributed/distributed_c10d.py", "line": 3068},
-                {"name": "wrapper", "filename": "/usr/lib/python3/site-packages/torch/distributed/c10d_logger.py", "line": 83},
+                {"name": name, "filename": f"{TORCH}/distributed_c10d.py", "line": 3068},
+                {"name": "wrapper", "filename": f"{TORCH}/c10d_logger.py", "line": 83},
                 {"name": "step", "filename": "/home/user/train.py", "line": line},
                 {"name": "<module>", "filename": "/home/user/train.py", "line": 210},
             ],
             "record_id": n,
-            "pg_id": 0,
-            "process_group": ("0", "default_pg"),
+            "pg_id": roles.index(role),
+            "process_group": (own[role][0], "default_pg" if role == "world" else role),
             "thread_name": "python3",
             "thread_id": "139707423560000",
-            "collective_seq_id": n + 1,
+            "collective_seq_id": sequence[role],
             "p2p_seq_id": 0,
-            "op_id": n + 1,
+            "op_id": sequence[role],
             "profiling_name": f"nccl:{name}",
             "time_created_ns": created,
             "input_sizes": [list(size) for size in inputs],
@@ -69,7 +100,7 @@ def _entries(rank: int, number: int, done: int) -> Iterator[dict[str, Any]]:
             "retired": ended,
             "timeout_ms": 600_000,
             "is_p2p": False,
-        }  # fmt: skip
+        }
 
 
 def write(folder: Path, ranks: int, entries: int, culprit: int | None) -> int:

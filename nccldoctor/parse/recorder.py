@@ -173,7 +173,9 @@ class _Columns:
     skipped: int = 0
 
     def read(self, entries: Sequence[Any]) -> None:
-        found = [entry for entry in entries if isinstance(entry, dict)]
+        found = list(entries)
+        if set(map(type, entries)) != {dict}:
+            found = [entry for entry in entries if isinstance(entry, dict)]
         self.skipped = len(entries) - len(found)
         if _out_of_order(found):
             found.sort(key=lambda e: int(e["record_id"]))
@@ -205,7 +207,7 @@ class _Columns:
         sequence, p2p_sequence = array("q", columns[0]), array("q", columns[1])
         state = bytes(map(_STATE_CODES.__getitem__, zip(columns[2], columns[3], strict=True)))
         created = array("q", columns[4])
-        completed = array("q", (time or 0 for time in columns[5]))
+        completed = array("q", [time or 0 for time in columns[5]])
         shape = array("I")
         known = self.index
         for key, entry in zip(
@@ -251,7 +253,7 @@ def _out_of_order(entries: Sequence[Mapping[str, Any]]) -> bool:
     """Are the entries numbered, and not in order, as a ring buffer may leave them?"""
     try:
         numbers = list(map(_NUMBER, entries))
-        return any(map(int.__gt__, numbers, numbers[1:]))
+        return bool(numbers != sorted(numbers))
     except _BAD:
         return False
 
