@@ -1,13 +1,18 @@
 """`nccldoctor diff`: what changed between two runs."""
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nccldoctor.errors import DoctorError
+
+if TYPE_CHECKING:
+    from nccldoctor.report.pseudonyms import Pseudonyms
 
 _GRAVITY = ("error", "warning", "note")
 
@@ -48,11 +53,13 @@ def command(
     from nccldoctor.report import difference
     from nccldoctor.report.atomic import write_text
     from nccldoctor.report.compare import compare
+    from nccldoctor.report.pseudonyms import Pseudonyms
 
     if as_json == "-" and markdown == "-":
         raise DoctorError("Only one of --json and --markdown can go to standard output")
+    pseudonyms = Pseudonyms() if redact else None
     comparison = compare(
-        _report(before, redact), _report(after, redact), _names(before, after, redact)
+        _report(before, pseudonyms), _report(after, pseudonyms), _names(before, after, redact)
     )
     for place, text in (
         (html, difference.render),
@@ -77,15 +84,15 @@ def _names(before: str, after: str, redact: bool) -> tuple[str, str]:
     return short if all(short) and short[0] != short[1] else (before, after)
 
 
-def _report(place: str, redact: bool) -> dict[str, Any]:
-    """The JSON report at this place, or one made from the evidence there."""
+def _report(place: str, pseudonyms: Pseudonyms | None) -> dict[str, Any]:
+    """The JSON report at this place, or one made from the evidence there; redacted ones are made anew."""
     from nccldoctor import doctor
     from nccldoctor.report.json import SCHEMA, to_dict
-    from nccldoctor.report.redact import redact as redacted
+    from nccldoctor.report.redact import redact
 
     path = Path(place)
     ready = path / "report.json" if path.is_dir() else path
-    if not redact and ready.suffix == ".json" and ready.is_file():
+    if pseudonyms is None and ready.suffix == ".json" and ready.is_file():
         try:
             data = json.loads(ready.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -98,4 +105,4 @@ def _report(place: str, redact: bool) -> dict[str, Any]:
             if "verdict" in data and "jobs" in data:
                 return data
     made = doctor.examine([place])
-    return to_dict(redacted(made) if redact else made)
+    return to_dict(redact(made, pseudonyms) if pseudonyms is not None else made)

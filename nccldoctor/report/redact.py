@@ -12,14 +12,19 @@ from nccldoctor.report.pseudonyms import Pseudonyms
 _KEYED_BY_LOG = frozenset({"values", "networks", "stages", "by_op", "clocks"})
 
 
-def redact(report: Report) -> Report:
-    """The redacted report. Its `jobs` are empty: outputs read `facts`."""
-    return redact_with_key(report)[0]
+def redact(report: Report, names: Pseudonyms | None = None) -> Report:
+    """The redacted report. Its `jobs` are empty: outputs read `facts`.
+
+    Reports that are redacted with the same `names` have the same pseudonyms for the same things.
+    """
+    return redact_with_key(report, names)[0]
 
 
-def redact_with_key(report: Report) -> tuple[Report, dict[str, str]]:
+def redact_with_key(
+    report: Report, names: Pseudonyms | None = None
+) -> tuple[Report, dict[str, str]]:
     """The redacted report, and pseudonym → original, to be kept at home."""
-    names = Pseudonyms()
+    names = names or Pseudonyms()
     _collect(report, names)
     hide = names.hide
     verdict = report.verdict

@@ -98,6 +98,25 @@ def test_command_reads_evidence(tmp_path: Path) -> None:
     assert "| nccl | 2.28.9 | 2.26.2 |" in result.output
 
 
+def test_redacted_runs_share_their_pseudonyms(tmp_path: Path) -> None:
+    for name, hosts in (("a", ("node-1", "node-2")), ("b", ("node-2", "node-3"))):
+        (tmp_path / name).mkdir()
+        for host in hosts:
+            (tmp_path / name / f"{host}.log").write_text(
+                f"{host}:10:10 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\n"
+                f"{host}:10:10 [0] NCCL INFO NCCL_HOSTID set by environment to {host}.\n",
+                encoding="utf-8",
+            )
+    arguments = ["diff", str(tmp_path / "a"), str(tmp_path / "b"), "--redact", "--json", "-"]
+    result = CliRunner().invoke(main, arguments)
+    changes = [c for s in json.loads(result.output)["sections"] for c in s["changes"]]
+    (hosts_change,) = [c for c in changes if c["what"] == "NCCL_HOSTID"]
+    assert "node-" not in result.output.replace("host-", "")
+    assert "host-2" in hosts_change["before"]
+    assert "host-2" in hosts_change["after"]
+    assert "host-3" in hosts_change["after"]
+
+
 def test_command_says_what_is_wrong_with_its_arguments(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["diff", str(tmp_path / "none"), str(tmp_path / "no")])
     assert result.exit_code == 2
