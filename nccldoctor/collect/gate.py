@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from nccldoctor.collect import bundle, hostfacts, procfs, ras, stacks
+from nccldoctor.collect import bundle, gpu_activity, hostfacts, nvml, procfs, ras, stacks
 from nccldoctor.collect.intake import Intake, RankState
 
 _RAS_APART = 4.0
@@ -27,10 +27,12 @@ def take(
     Without `intake` (a job that nccldoctor did not start) nothing is asked of the ranks themselves. Every part has its own limit in seconds and fails alone; the whole takes at most thirty.
     """
     began = time.monotonic()
-    with ThreadPoolExecutor(5) as pool:
+    with ThreadPoolExecutor(8) as pool:
         parts: dict[str, Future[Any]] = {
             "stacks": pool.submit(stacks.of_ranks, ranks, folder, 8.0),
             "ras": pool.submit(ras_answers, folder, ras_address, suffix),
+            "gpu_activity": pool.submit(gpu_activity.activity),
+            "nvml": pool.submit(nvml.host_state),
             "xids": pool.submit(hostfacts.xids),
             "nvidia_smi": pool.submit(hostfacts.nvidia_smi, folder),
         }
@@ -45,12 +47,16 @@ def take(
             "kernel_log_readable": hostfacts.kernel_log_readable(),
         }
         found = {name: _result(future) for name, future in parts.items()}
+    machine = found["nvml"] or {}
     last = {str(s.rank): s.status for s in ranks}
     taken = {
         "why": why,
         "host": hostfacts.host_name(),
         "environments": environments,
         "host_state": host,
+        "gpu_activity": found["gpu_activity"] or [],
+        "gpus": machine.get("gpus") or [],
+        "matrix": machine.get("matrix") or {},
         "stacks": found["stacks"] or [],
         "xids": found["xids"] or [],
         "dumps": found.get("dumps") or {},

@@ -66,6 +66,8 @@ class Session:
     _forwarded: int = 0
     _kill_at: float | None = None
     _gated: bool = False
+    _doomed: list[int] = field(default_factory=list)
+    _doomed_at: float = 0.0
     _first: tuple[int, ...] = ()
 
     def supervise(self) -> Outcome:
@@ -121,6 +123,9 @@ class Session:
             self.intake.changed.clear()
             self._answer_agents()
             self._pass_signals(process)
+            if self._doomed and time.monotonic() > self._doomed_at:
+                procfs.send(signal.SIGKILL, self._doomed)
+                self._doomed = []
             if self._kill_at is not None:
                 if time.monotonic() > self._kill_at:
                     if self._forwarded == 1:
@@ -151,9 +156,9 @@ class Session:
                 if self.outcome.stopped_by is None:
                     self.take_evidence("a rank has failed")
                 self.intake.give_leave(address)
-                if self._kill_at is None:
-                    # The agent gives the others 30 seconds of its own; ours are fewer.
-                    self._kill_at = time.monotonic() + self.grace_seconds + 5
+                # The agent gives the others 30 seconds of its own; ours are fewer. It may start new ones then.
+                self._doomed = [pid for pid, code, _ in message["ranks"].values() if code is None]
+                self._doomed_at = time.monotonic() + self.grace_seconds
             else:
                 self.outcome.ended = _ended(message, self._first)
 

@@ -73,3 +73,10 @@ def test_saving_a_checkpoint_is_no_hang(tmp_path):
     assert job.code == 0
     assert job.note()["hang"] is None
     assert job.verdict["status"] == "healthy"
+
+
+def test_a_job_that_torchrun_starts_again_may_finish(tmp_path):
+    job = run(tmp_path / "run", "flaky", "--max-restarts", "1")
+    assert job.code == 0
+    assert {e["rank"]: e["exit_code"] for e in job.note()["exits"]} == {0: 0, 1: 0}
+    job.assert_nothing_left()

@@ -9,6 +9,7 @@ import pytest
 
 from nccldoctor.collect import ras
 from nccldoctor.collect.governor import Governor
+from nccldoctor.collect.gpu_activity import spinning
 from nccldoctor.collect.output import HeadTail, Lines
 from nccldoctor.collect.stacks import main_frames
 from nccldoctor.model.events.state import HangObserved, Instrumented, ProcessEnvironment
@@ -191,3 +192,9 @@ def test_a_snapshot_becomes_events():
 def test_a_broken_snapshot_is_said_so(data):
     digest = read(data)
     assert digest.source.note
+
+
+def test_a_gpu_that_waits_in_a_kernel_is_told_from_one_that_works():
+    assert spinning(100, 0, 220.0, 700.0)
+    assert not spinning(100, 35, 640.0, 700.0)
+    assert not spinning(0, 0, 75.0, 700.0)

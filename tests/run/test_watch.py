@@ -1,9 +1,13 @@
 """`nccldoctor watch` looks at a running job from outside and leaves it running."""
 
+import contextlib
 import json
+import socket
 import subprocess
 import sys
+import threading
 
+from tests.run.test_parts import STATUS
 from tests.run.test_wrapping import TORCHRUN
 from tests.run.watched_job import JOB, environment, needs_torch, wait_until_ready
 
@@ -47,3 +51,39 @@ def test_nothing_to_watch_is_said_so(tmp_path):
     assert watch(cwd=tmp_path).returncode == 2
     assert "no process" in watch("--pid", "999999999", cwd=tmp_path).stderr
     assert "RAS needs NCCL 2.24" in watch("--ras", "localhost:1", cwd=tmp_path).stderr
+
+
+def test_a_hang_is_seen_through_ras_alone(tmp_path):
+    """A server that answers as NCCL's does, with the same counts every time."""
+    status = json.dumps(STATUS)
+
+    def answer(link):
+        with link, link.makefile("rwb") as stream:
+            for raw in stream:
+                command = raw.decode().strip()
+                if command.startswith("CLIENT"):
+                    stream.write(b"SERVER PROTOCOL 2\n")
+                elif command.endswith("STATUS"):
+                    stream.write(status.encode())
+                    return
+                else:
+                    stream.write(b"OK\n")
+                stream.flush()
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                answer(server.accept()[0])
+
+    server = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=serve, daemon=True).start()
+    folder = tmp_path / "run"
+    address = f"127.0.0.1:{server.getsockname()[1]}"
+    limits = ("--every", "0.5", "--hang-timeout", "2", "--run-dir", str(folder))
+    done = watch("--ras", address, *limits, cwd=tmp_path)
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+    assert done.returncode == 1, done.stderr
+    assert "rank 1 is behind" in done.stderr
+    verdict = json.loads((folder / "report.json").read_text())["verdict"]
+    assert (verdict["status"], verdict["ranks"]) == ("hung", [1])
