@@ -14,7 +14,7 @@ from nccldoctor.diagnose.settings import settings, unique
 from nccldoctor.errors import DoctorError
 from nccldoctor.grammars.environment import fault
 from nccldoctor.knowledge.buffers import BUFFERS, MOST_CHANNELS, memory
-from nccldoctor.knowledge.environment import lookup
+from nccldoctor.knowledge.environment import known_at, lookup
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import Version
 from nccldoctor.model.events.state import ProcessEnvironment
@@ -76,7 +76,7 @@ def audit(
         [Assignment(n, v, place) for n, v in sorted(environment.items()) if _ours(n)]
     ]
     useless: list[Line] = []
-    for file in _files(environment, root):
+    for file in _files(environment, root, version):
         found, lost = _read(file, root)
         layers.append(found)
         useless += lost
@@ -133,9 +133,10 @@ def _ours(name: str) -> bool:
     return name.startswith(_FAMILIES) or lookup(name) is not None
 
 
-def _files(environment: Mapping[str, str], root: Path) -> list[str]:
+def _files(environment: Mapping[str, str], root: Path, version: str | None) -> list[str]:
     """The files in the order in which they win (see knowledge.precedence)."""
-    own = environment.get("NCCL_CONF_FILE")
+    known = known_at("NCCL_CONF_FILE", version) is not False
+    own = environment.get("NCCL_CONF_FILE") if known else None
     home = environment.get("HOME")
     nccl = own or (f"{home}/.nccl.conf" if home else None)
     rccl = f"{home}/.rccl.conf" if home else None

@@ -81,6 +81,8 @@ def test_precedence(tmp_path: Path) -> None:
     own = winners(environment | {"NCCL_CONF_FILE": "/own.conf"})
     assert own["NCCL_DEBUG"] == ("TRACE", "/own.conf")
     assert own["NCCL_NTHREADS"] == ("256", "/etc/nccl.conf")
+    old = audit(environment | {"NCCL_CONF_FILE": "/own.conf"}, version="2.21.5", root=tmp_path)
+    assert {a.value for a in old.assignments if a.name == "NCCL_DEBUG" and not a.winner} == {"INFO"}
     (useless,) = audit(environment, version=None, root=tmp_path).useless
     assert (useless.file, useless.number) == ("/home/u/.nccl.conf", 4)
 

@@ -9,8 +9,8 @@ import click
 from nccldoctor.errors import DoctorError
 
 if TYPE_CHECKING:
-    from nccldoctor.lint.check import Outcome
     from nccldoctor.lint.config import Config
+    from nccldoctor.lint.engine import Outcome
 
 _SEVERITIES = ("error", "warning", "note")
 
@@ -62,7 +62,7 @@ def command(
     nccldoctor lint --fix train.py            # a diff
     nccldoctor lint --sarif lint.sarif src/
     """
-    from nccldoctor.lint.check import check
+    from nccldoctor.lint.engine import check
 
     if write and not fix:
         raise DoctorError(

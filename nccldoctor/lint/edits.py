@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from nccldoctor.lint.check import Outcome
+from nccldoctor.lint.engine import Outcome
 from nccldoctor.lint.rule import Edit
 
 

@@ -38,6 +38,7 @@ RANK_ZERO_DECORATORS = (
     "on_main_process",
     "on_local_main_process",
 )
+_TRIES: tuple[type[ast.Try], ...] = (ast.Try, getattr(ast, "TryStar", ast.Try))
 _ENDS = ("sys.exit", "os._exit")
 
 
@@ -79,7 +80,7 @@ class Walk:
             steps = [s for item in node.items for s in self._expression(item.context_expr)]
             inner, leaves = self._block(node.body)
             return steps + inner, leaves
-        if isinstance(node, ast.Try):
+        if isinstance(node, _TRIES):
             return self._try(node)
         if isinstance(node, ast.Match):
             steps = self._expression(node.subject)

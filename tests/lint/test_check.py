@@ -1,6 +1,8 @@
 """Files, folders, notebooks, imports across files, comments that silence, and the project's configuration."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,9 @@ import pytest
 from nccldoctor.errors import DoctorError
 from nccldoctor.lint import check, check_paths
 from nccldoctor.lint.config import read_config
+from nccldoctor.lint.rule import Hit
+from nccldoctor.lint.rules import rules
+from nccldoctor.lint.script import Script
 from nccldoctor.model.finding import Confidence
 
 BAD = "import torch.distributed as dist\nif dist.get_rank() == 0:\n    dist.barrier()\n"
@@ -29,6 +34,19 @@ def test_folder_file_and_what_is_skipped(tmp_path: Path) -> None:
     assert outcome.files == 2
     assert [c.finding.evidence[0].number for c in outcome.checked] == [3, 3]
     assert [f.code for f in check_paths([tmp_path / "a.py"])] == ["CODE04"]
+
+
+def test_a_rule_that_raises_costs_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(script: Script) -> Iterator[Hit]:
+        raise KeyError("x")
+
+    broken = tuple(replace(r, check=fail) if r.code == "CODE05" else r for r in rules())
+    monkeypatch.setattr("nccldoctor.lint.engine.rules", lambda: broken)
+    outcome = check([_write(tmp_path, {"a.py": BAD})])
+    assert [c.finding.code for c in outcome.checked] == ["CODE04"]
+    assert "CODE05: internal error" in outcome.faults[0][1]
 
 
 def test_missing_path_says_so(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nccldoctor.lint.check import check_text
+from nccldoctor.lint.engine import check_text
 from nccldoctor.lint.rule import Rule
 from nccldoctor.lint.rules import rules
 from nccldoctor.model.finding import Confidence, Severity

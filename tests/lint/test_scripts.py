@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from nccldoctor.lint import check
-from nccldoctor.lint.check import Checked
 from nccldoctor.lint.config import Config
+from nccldoctor.lint.engine import Checked
 from nccldoctor.model.finding import Confidence, Severity
 
 SCRIPTS = Path(__file__).parent.parent / "data" / "scripts"

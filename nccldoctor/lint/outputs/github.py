@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from nccldoctor.lint.check import Checked, Outcome
+from nccldoctor.lint.engine import Checked, Outcome
 from nccldoctor.model.finding import Severity
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}

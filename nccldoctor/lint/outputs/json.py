@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from nccldoctor import __version__
-from nccldoctor.lint.check import Checked, Outcome
+from nccldoctor.lint.engine import Checked, Outcome
 
 
 def as_json(outcome: Outcome) -> str:
@@ -15,7 +15,9 @@ def as_json(outcome: Outcome) -> str:
         "findings": [_finding(checked) for checked in outcome.checked],
         "files": outcome.files,
         "hidden": outcome.hidden,
-        "not_checked": [{"file": p, "because": reason} for p, reason in outcome.unreadable],
+        "not_checked": [
+            {"file": p, "because": reason} for p, reason in (*outcome.unreadable, *outcome.faults)
+        ],
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 

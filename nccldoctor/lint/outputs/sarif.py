@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from nccldoctor import __version__
-from nccldoctor.lint.check import Checked, Outcome
+from nccldoctor.lint.engine import Checked, Outcome
 from nccldoctor.lint.rule import Rule
 from nccldoctor.lint.rules import rules
 from nccldoctor.model.finding import Confidence
@@ -93,5 +93,5 @@ def _notes(outcome: Outcome) -> list[dict[str, Any]]:
             "message": {"text": f"not checked: {reason}"},
             "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(path)}}}],
         }
-        for path, reason in outcome.unreadable
+        for path, reason in (*outcome.unreadable, *outcome.faults)
     ]

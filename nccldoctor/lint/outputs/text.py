@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from nccldoctor.lint.check import Checked, Outcome
+from nccldoctor.lint.engine import Checked, Outcome
 from nccldoctor.model.finding import Confidence, Finding
 
 
@@ -10,7 +10,7 @@ def text(outcome: Outcome) -> Iterator[str]:
     """The lines of the answer, the summary last."""
     for checked in outcome.checked:
         yield from _entry(checked)
-    for path, reason in outcome.unreadable:
+    for path, reason in (*outcome.unreadable, *outcome.faults):
         yield f"{path}: not checked: {reason}"
     yield summary(outcome)
 

@@ -33,12 +33,13 @@ class Checked:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a check. `hidden` counts findings below the wanted confidence; `unreadable` says why."""
+    """What came of a check. `hidden` counts findings below the wanted confidence; `unreadable` says why; `faults` are rules that raised."""
 
     checked: list[Checked] = field(default_factory=list)
     files: int = 0
     hidden: int = 0
     unreadable: list[tuple[str, str]] = field(default_factory=list)
+    faults: list[tuple[str, str]] = field(default_factory=list)
 
 
 def check_paths(paths: Iterable[str | Path]) -> list[Finding]:
@@ -61,7 +62,7 @@ def check(paths: Iterable[str | Path], config: Config | None = None) -> Outcome:
     for path in files(given, config):
         outcome.files += 1
         try:
-            found = _check_file(path, project, wanted)
+            found = _check_file(path, project, wanted, outcome.faults)
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
             outcome.unreadable.append((path.as_posix(), _reason(error)))
             continue
@@ -81,14 +82,18 @@ def check_text(path: str, text: str, wanted: Iterable[Rule] | None = None) -> li
     return _check_script(Script(path, text), None, rules() if wanted is None else wanted)
 
 
-def _check_file(path: Path, project: Project, wanted: Iterable[Rule]) -> list[Checked]:
+def _check_file(
+    path: Path, project: Project, wanted: Iterable[Rule], faults: list[tuple[str, str]]
+) -> list[Checked]:
     content = path.read_bytes()
     if not worth(content):
         return []
     if path.suffix == ".ipynb":
         text, cells = read_notebook(content.decode("utf-8"))
-        return _check_script(Script(path.as_posix(), text, project.find), cells, wanted)
-    return _check_script(Script(path.as_posix(), _decoded(content), project.find), None, wanted)
+        return _check_script(Script(path.as_posix(), text, project.find), cells, wanted, faults)
+    return _check_script(
+        Script(path.as_posix(), _decoded(content), project.find), None, wanted, faults
+    )
 
 
 def _decoded(content: bytes) -> str:
@@ -99,15 +104,34 @@ def _decoded(content: bytes) -> str:
         return content.decode(encoding)
 
 
-def _check_script(script: Script, cells: Cells | None, wanted: Iterable[Rule]) -> list[Checked]:
+def _check_script(
+    script: Script,
+    cells: Cells | None,
+    wanted: Iterable[Rule],
+    faults: list[tuple[str, str]] | None = None,
+) -> list[Checked]:
     ignores = Ignores(script.lines)
     found = [
         _checked(script, cells, rule, hit)
         for rule in wanted
-        for hit in rule.check(script)
+        for hit in _hits(rule, script, faults)
         if not ignores.silence(rule.code, rule.name, *_lines_of(script, hit))
     ]
     return sorted(found, key=_place)
+
+
+def _hits(rule: Rule, script: Script, faults: list[tuple[str, str]] | None) -> list[Hit]:
+    """What a rule finds; one that raises is told of in `faults` and costs nothing else (without, it raises)."""
+    try:
+        return list(rule.check(script))
+    except Exception as error:
+        if faults is None:
+            raise
+        because = (
+            f"{rule.code}: internal error: {type(error).__name__}: {error}; please report this"
+        )
+        faults.append((script.path, because))
+        return []
 
 
 def _lines_of(script: Script, hit: Hit) -> tuple[int, int]:
