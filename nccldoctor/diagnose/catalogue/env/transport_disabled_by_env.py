@@ -28,7 +28,7 @@ code = "ENV06"
 name = "transport-disabled-by-env"
 severity = Severity.WARNING
 needs = (Evidence.ENVIRONMENT,)
-explains = ("TOPO01", "TOPO03", "TOPO05", "TOPO07", "BACKEND02", "PERF01")
+explains = ("TOPO01", "TOPO03", "TOPO05", "TOPO07", "BACKEND02", "ENV08", "PERF01")
 remedy = ("unset NCCL_P2P_DISABLE NCCL_SHM_DISABLE NCCL_IB_DISABLE  # then look for what they hid",)
 
 

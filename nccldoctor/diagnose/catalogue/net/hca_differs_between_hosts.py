@@ -57,7 +57,7 @@ def check(job: Job) -> Iterable[Found]:
             told = "; ".join(f"{h}: {' '.join(n for n, _ in by_host[h])}" for h in odd[:3])
             yield _found(
                 job,
-                f"{some(odd)}: the {what} of HCAs differ from the other hosts' ({told})",
+                f"{some(odd)}: {'other names' if what == 'names' else 'another number'} of HCAs than on the other hosts ({told})",
                 by_host,
                 proof,
                 odd,
