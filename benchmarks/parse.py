@@ -166,13 +166,18 @@ def main() -> None:
     parser.add_argument(
         "--work", type=Path, help="a folder for the logs; made and removed if left out"
     )
+    parser.add_argument("--only", action="append", choices=["speeds", "memory", "divergence"])
     options = parser.parse_args()
     work = options.work or Path(tempfile.mkdtemp(prefix="nccldoctor-benchmark-"))
     work.mkdir(parents=True, exist_ok=True)
     try:
-        speeds(work, options.rounds, options.megabytes)
-        memory(work)
-        divergence(work, options.calls)
+        for table in options.only or ("speeds", "memory", "divergence"):
+            if table == "speeds":
+                speeds(work, options.rounds, options.megabytes)
+            elif table == "memory":
+                memory(work)
+            else:
+                divergence(work, options.calls)
     finally:
         if options.work is None:
             shutil.rmtree(work)
