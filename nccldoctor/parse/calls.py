@@ -215,8 +215,17 @@ class CallReader:
         if match is None or after.process is None:
             after.puts[end] = self._drop, b""
             return self._drop, b""
-        count, datatype, redop, root, comm, nranks = match.groups()
-        key = (*after.process, comm)
+        if len(after.puts) >= _MOST_HEADS:
+            after.puts.clear()
+        put = after.puts.get(match[0])
+        if put is None:
+            put = after.puts[match[0]] = self._new_put(after, after.process, match)
+        after.puts[end] = put
+        return put
+
+    def _new_put(self, after: _After, process: tuple[bytes, bytes], body: re.Match[bytes]) -> Put:
+        count, datatype, redop, root, comm, nranks = body.groups()
+        key = (*process, comm)
         sequence = self._sequences.get(key)
         if sequence is None:
             sequence = Sequence(
@@ -230,13 +239,8 @@ class CallReader:
             op, None, name_of(DATATYPES, int(datatype)), name_of(REDOPS, int(redop)), peer
         )
         if after.op in _POINT_TO_POINT:
-            put = sequence.peers.setdefault((op, peer), []).append, signature + count
-        else:
-            put = sequence.pending.append, signature + count
-        if len(after.puts) >= _MOST_HEADS:
-            after.puts.clear()
-        after.puts[end] = put
-        return put
+            return sequence.peers.setdefault((op, peer), []).append, signature + count
+        return sequence.pending.append, signature + count
 
     def _append_and_restart(
         self, append: Callable[[Symbol], object], starting: list[Key], end: int

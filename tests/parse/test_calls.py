@@ -197,3 +197,14 @@ def test_any_bytes_are_survived(junk: bytes, at: int) -> None:
     text = b"\n".join(parts)
     result = read(Source("log", Kind.LOG, len(text)), io.BytesIO(text))
     assert result.source.lines >= 3
+
+
+def test_calls_in_a_containers_json_are_calls() -> None:
+    def entry(n: int) -> str:
+        log = call(n=n, count=n % 3 + 1)
+        return f'{{"log":"{log}\\n","stream":"stdout","time":"2026-11-30T04:00:00.{n:09d}Z"}}'
+
+    result = digest("\n".join(entry(n) for n in range(9000)))
+    (table,) = result.calls
+    assert (table.count, result.source.note) == (9000, "")
+    assert {c.count: n for c, n in table.mix.items()} == {1: 3000, 2: 3000, 3: 3000}
