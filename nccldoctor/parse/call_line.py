@@ -23,7 +23,7 @@ DATATYPES = (
 REDOPS = ("sum", "prod", "max", "min", "avg")
 
 _CALL = re.compile(
-    rb"([\w.\-<>]*):(\d+):\d+ \[-?\d+\] (?:NCCL )?INFO (\w+): opCount [0-9a-f]+ sendbuff \S+ recvbuff \S+ "
+    rb"([\w.\-<>]{0,80}):(\d{1,10}):\d{1,10} \[-?\d{1,4}\] (?:NCCL )?INFO (\w{1,40}): opCount [0-9a-f]+ sendbuff \S+ recvbuff \S+ "
     rb"count (\d+) datatype (\d+) op (\d+) root (-?\d+) comm (\S+) \[nranks="
 )
 

@@ -12,9 +12,12 @@ from nccldoctor.parse.sequence import Calls, Sequence, Symbol
 CLUE = b" opCount "
 _CUT = re.compile(rb" opCount [^ ]+ sendbuff [^ ]+ recvbuff [^ ]+ count ").split
 _BODY = re.compile(rb"(\d+) datatype (\d+) op (\d+) root (-?\d+) comm (\S+) \[nranks=(\d+)\]").match
-_HEAD = re.compile(rb"([\w.\-<>]*):(\d+):\d+ \[(-?\d+)\] (?:NCCL )?INFO (\w+):?$").search
+_HEAD = re.compile(
+    rb"([\w.\-<>]{0,80}):(\d{1,10}):\d{1,10} \[(-?\d{1,4})\] (?:NCCL )?INFO (\w{1,40}):?$"
+).search
 _INIT = re.compile(
-    rb"([\w.\-<>]*):(\d+):\d+ \[-?\d+\] NCCL INFO [^\n]*?\bcomm (0x[0-9a-f]+) rank [^\n]*? ?- Init (START|COMPLETE)"
+    rb"([\w.\-<>]{0,80}):(\d{1,10}):\d{1,10} \[-?\d{1,4}\] NCCL INFO [^\n]{0,80}?\bcomm (0x[0-9a-f]{1,16}) rank "
+    rb"[^\n]{0,300}? ?- Init (START|COMPLETE)"
 ).finditer
 _MOST_PIECES = 1 << 14
 _MOST_HEADS = 1 << 13

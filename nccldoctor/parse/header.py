@@ -7,18 +7,21 @@ from datetime import datetime, timezone
 
 from nccldoctor.model.source import Speaker
 
+# Every part is bounded: a stranger's line of a megabyte must not be searched from each of its letters to its end.
 HEADER = re.compile(
-    r"""(?:\[(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?)\]\s?)?
-    (?P<host>[A-Za-z0-9<][\w.\-<>]*)?:(?P<pid>\d+):(?P<tid>\d+)\s
-    (?:\[(?P<device>-?\d+)\]\s)?
-    (?:\d+\.\d+\s[\w:~<>]+:\d+\s
-      |(?P<place>[^\s:]+:\d+)\s(?:\((?P<function>[^)\n]{0,80})\)\s)?)?
+    r"""(?:\[(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?)\]\s?)?
+    (?P<host>[A-Za-z0-9<][\w.\-<>]{0,80})?:(?P<pid>\d{1,10}):(?P<tid>\d{1,10})\s
+    (?:\[(?P<device>-?\d{1,4})\]\s)?
+    (?:\d{1,12}\.\d{1,9}\s[\w:~<>]{1,120}:\d{1,6}\s
+      |(?P<place>[^\s:]{1,250}:\d{1,6})\s(?:\((?P<function>[^)\n]{0,80})\)\s)?)?
     (?:NCCL\s(?P<level>INFO|WARN|ATTN|TRACE|CALL|ABORT)(?:\s|$)|\[FATAL\sERROR\]:?\s|(?P<bare>INFO|WARN)\s)""",
     re.X,
 )
 
 MOST_HOSTS = 4096
-_SAFE_HOST = re.compile(r"(?:^|[\s\]>:])([A-Za-z0-9<][\w.\-<>]*):\d+:\d+ (?:\[-?\d+\]|NCCL) ", re.M)
+_SAFE_HOST = re.compile(
+    r"(?:^|[\s\]>:])([A-Za-z0-9<][\w.\-<>]{0,80}):\d{1,10}:\d{1,10} (?:\[-?\d{1,4}\]|NCCL) ", re.M
+)
 _FATAL = "[FATAL ERROR]"
 CLUE = " NCCL "
 """Every header but RCCL's FATAL ERROR and those before 2.3 hold this; looking for it first is what makes reading fast."""

@@ -44,6 +44,9 @@ def noise(anchor: str, **samples: str) -> Pattern:
     return Pattern(Noise, anchor, re.escape(anchor), samples or {"all": anchor})
 
 
+LONGEST_MESSAGE = 4096
+"""Characters of a message that patterns look at; no message that one knows is longer, and a regex stays quick."""
+
 Entry = tuple[str, re.Pattern[str], Pattern]
 """Anchor, compiled regex and the pattern."""
 
@@ -70,6 +73,7 @@ class Matcher:
 
     def find(self, message: str, shape: bytes = b"") -> tuple[Pattern, re.Match[str]] | None:
         """The pattern that knows the message, and its match; the shape of its line, if given, makes this fast."""
+        message = message[:LONGEST_MESSAGE]
         for anchor, regex, pattern in self._candidates(shape) if shape else self._entries:
             if anchor in message and (match := regex.search(message)) is not None:
                 return pattern, match

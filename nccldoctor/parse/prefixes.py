@@ -141,6 +141,10 @@ class _Told:
         )
 
 
+LONGEST_PREFIX = 600
+"""Characters in which a prefix and the header behind it must lie."""
+
+
 class Prefixes:
     """Peels the lines of one file, in order; `sample` are some of its lines, to decide on forms that text also has."""
 
@@ -177,10 +181,11 @@ class Prefixes:
         return self._joined(text, told or _Told())
 
     def _match(self, text: str) -> re.Match[str] | None:
-        match = _sure(text)
+        head = text[:LONGEST_PREFIX]
+        match = _sure(head)
         if match is None and self._ambiguous:
-            match = self._ambiguous.match(text)
-        return match or _loose(text)
+            match = self._ambiguous.match(head)
+        return match or _loose(head)
 
     def _joined(self, text: str, told: _Told) -> tuple[str, Speaker]:
         if told.partial:

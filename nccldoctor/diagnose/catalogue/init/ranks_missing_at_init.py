@@ -101,9 +101,11 @@ def _missing(job: Job, comm: Communicator, missing: list[int]) -> Found:
     else:
         confidence = Confidence.HIGH if signs else Confidence.MEDIUM
     heard, near = _heard(job, comm, missing)
+    who = places.name(job, comm, missing)
+    where = "its set-up" if comm.name in who else f"the set-up of {comm.name}"
     return Found(
         title=(
-            f"{places.name(job, comm, missing)} never came to the set-up of {comm.name}; "
+            f"{who} never came to {where}; "
             f"rank{'s' * (len(present) > 1)} {ranges(m.rank for m in present)} wait{'s' * (len(present) == 1)} in "
             f"{_board(comm)}{near}"
         ),
