@@ -40,6 +40,13 @@ def family(network: str) -> str:
     return "IB" if network.startswith("IB") else network
 
 
+def is_rdma(network: str | None) -> bool:
+    """Is this InfiniBand, RoCE, EFA or a cloud's RDMA NIC? FastSocket and TCPX are faster sockets."""
+    return network is not None and (
+        network.startswith(("IB", "gIB", "UCX", "RoCE", "FasTrak")) or "Libfabric" in network
+    )
+
+
 def rdma(job: Job) -> list[Event]:
     """Proof of RDMA devices: HCAs that NCCL lists, NICs of a topology, other ranks that use one."""
     listed: list[Event] = [

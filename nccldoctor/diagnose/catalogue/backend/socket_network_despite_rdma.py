@@ -9,7 +9,7 @@ evidence tells, which is said as a note.
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.networks import SLOW, Use, family, rdma, rdma_nics, spans_hosts, used
+from nccldoctor.diagnose.networks import SLOW, Use, is_rdma, rdma, rdma_nics, spans_hosts, used
 from nccldoctor.diagnose.settings import Setting, named, on
 from nccldoctor.diagnose.words import lines, some, who
 from nccldoctor.model.event import Event
@@ -43,7 +43,7 @@ def check(job: Job) -> Iterable[Found]:
     slow = [u for u in uses.values() if SLOW in u.networks]
     if not slow or not spans_hosts(job) or _on_purpose(job):
         return
-    if rdma_use := [u for u in uses.values() if u.networks and family(u.networks[0]) != SLOW]:
+    if rdma_use := [u for u in uses.values() if u.networks and is_rdma(u.networks[0])]:
         others = who(job, [u.event for u in rdma_use])
         names = some(sorted({n for u in rdma_use for n in u.networks}))
         yield _found(job, slow, [rdma_use[0].event], f"although {others} use {names}", None)

@@ -3,7 +3,8 @@
 Without a launcher that tells ranks apart, N processes make N jobs of one rank each: nccl-tests built without MPI=1
 under mpirun, `python train.py` instead of torchrun, a script that ignores WORLD_SIZE. Nothing fails; each trains on its
 own, and bandwidth tests show numbers of no network at all.
-Not a fault: one process with one rank; single-rank communicators beside larger ones (a tensor-parallel group of one).
+Not a fault: one process with one rank; runs of one rank each that were started apart, which pids far from one another
+or different hosts tell (a note); single-rank communicators beside larger ones (a tensor-parallel group of one).
 """
 
 from collections.abc import Iterable
@@ -27,6 +28,9 @@ remedy = (
 )
 
 
+_NEAR_PIDS = 512
+
+
 def check(job: Job) -> Iterable[Found]:
     """Processes whose only communicators have one rank, where no larger communicator exists at all."""
     tests = job.events(NcclTestsRank)
@@ -47,12 +51,26 @@ def check(job: Job) -> Iterable[Found]:
     if len(single) < 2 or any(s.nranks > 1 for s in starts):
         return
     hosts = job.hosts_of(single.values())
+    together = _started_together(single.values())
     yield Found(
         title=f"{len(single)} processes on {', '.join(hosts[:4])} are each rank 0 of 1: they do not know each other",
         evidence=lines(single.values()),
-        confidence=Confidence.MEDIUM,
-        ranks=(),
+        confidence=Confidence.MEDIUM if together else Confidence.LOW,
         hosts=hosts,
+        severity=None if together else Severity.NOTE,
+    )
+
+
+def _started_together(starts: Iterable[CommStart]) -> bool:
+    """Do two processes of one host have pids as near as those of one launcher's children?"""
+    pids: dict[str | None, list[int]] = {}
+    for start in starts:
+        if start.speaker.pid is not None:
+            pids.setdefault(start.speaker.host, []).append(start.speaker.pid)
+    return any(
+        b - a < _NEAR_PIDS
+        for own in pids.values()
+        for a, b in zip(sorted(own), sorted(own)[1:], strict=False)
     )
 
 
@@ -68,6 +86,7 @@ fires_on = {
     ),
 }
 silent_on = {
+    "two runs at two times": _ALONE.format(71, "0xa1") + _ALONE.format(9071, "0xa2"),
     "one process": _ALONE.format(71, "0xa1"),
     "groups of one beside a pair": _ALONE.format(71, "0xa1")
     + _ALONE.format(72, "0xa2")

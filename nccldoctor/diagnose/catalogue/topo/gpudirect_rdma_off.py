@@ -3,13 +3,14 @@
 Channels then read `via NET/IB/0` without `/GDRDMA`. NCCL needs nvidia-peermem or dma-buf, a NIC near enough to the GPU
 (NCCL_NET_GDR_LEVEL), and no ACS between them; without it bandwidth halves and latency grows.
 Not a fault: sockets, where such wording means nothing; the sending side alone, where NCCL reads GPU memory over RDMA
-only on some machines; GeForce cards, which cannot.
+only on some machines; GeForce cards, which cannot; a plugin's network without any sign that it could (EFA on small
+instances).
 """
 
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.networks import SLOW
+from nccldoctor.diagnose.networks import SLOW, is_rdma
 from nccldoctor.diagnose.settings import named
 from nccldoctor.diagnose.words import lines, ranges, some
 from nccldoctor.model.event import Event
@@ -40,15 +41,20 @@ _SETTINGS = (
 
 def check(job: Job) -> Iterable[Found]:
     """One finding: the hosts whose receiving connections all lack GPUDirect."""
-    rdma = [c for c in job.connections if c.transport == "NET" and c.network not in (None, SLOW)]
+    rdma = [c for c in job.connections if c.transport == "NET" and is_rdma(c.network)]
     judged = [c for c in rdma if c.direction != "send"] or rdma
     by_host: dict[str, list[Connection]] = {}
     for connection in judged:
         host = connection.target_host if connection.direction != "send" else connection.source_host
         by_host.setdefault(host or "", []).append(connection)
     staged = {h: cs for h, cs in by_host.items() if not any(c.gdr for c in cs)}
-    if staged:
-        yield _found(job, staged, any(c.gdr for c in rdma))
+    elsewhere = any(c.gdr for c in rdma)
+    sure = elsewhere or any(
+        e.state == "Disabled" and e.network != SLOW for e in job.events(GpuDirect)
+    )
+    own = all((c.network or "").startswith("IB") for c in rdma)
+    if staged and (sure or own):
+        yield _found(job, staged, elsewhere)
 
 
 def _found(job: Job, staged: dict[str, list[Connection]], elsewhere: bool) -> Found:
@@ -98,14 +104,18 @@ fires_on = {
     "one host of two": _PAIR.format("IB/0/GDRDMA", "IB/0", "IB/0/GDRDMA"),
     "said by NCCL": "gpu-1:71:71 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
     + _PAIR.format("IB/0", "IB/0", "IB/0"),
-    "2.31+, EFA": _PAIR.format(
-        "AWS Libfabric/0/Shared", "AWS Libfabric/0/Shared", "AWS Libfabric/0"
+    "EFA, one host of two": _PAIR.format(
+        "AWS Libfabric/0/GDRDMA/Shared", "AWS Libfabric/0/Shared", "AWS Libfabric/0"
     ),
     "RCCL": _PAIR.format(
         "IB/0 comm 0x1 nRanks 02", "IB/0 comm 0x2 nRanks 02", "IB/0 comm 0x1 nRanks 02"
     ),
 }
 silent_on = {
+    "FastSocket": _PAIR.format("FastSocket/0", "FastSocket/0", "FastSocket/0"),
+    "EFA without GPUDirect anywhere": _PAIR.format(
+        "AWS Libfabric/0", "AWS Libfabric/0", "AWS Libfabric/0"
+    ),
     "in use": _PAIR.format("IB/0/GDRDMA", "IB/0/GDRDMA", "IB/0/GDRDMA"),
     "sending side reads host memory": _PAIR.format("IB/0/GDRDMA", "IB/0/GDRDMA", "IB/0"),
     "sockets": "gpu-1:71:71 [0] NCCL INFO NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'\n"

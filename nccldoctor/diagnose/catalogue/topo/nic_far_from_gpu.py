@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.gpus import gpu_of, named
 from nccldoctor.diagnose.merging import merged
-from nccldoctor.diagnose.networks import SLOW
+from nccldoctor.diagnose.networks import is_rdma
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 from nccldoctor.model.source import Line
@@ -38,12 +38,7 @@ def check(job: Job) -> Iterable[Found]:
 def _each(job: Job) -> Iterable[Found]:
     seen: set[tuple[str, str]] = set()
     for c in job.connections:
-        if (
-            c.transport != "NET"
-            or c.network in (None, SLOW)
-            or c.nic is None
-            or c.proxy is not None
-        ):
+        if c.transport != "NET" or not is_rdma(c.network) or c.nic is None or c.proxy is not None:
             continue
         place = gpu_of(job, c.target_process if c.direction == "receive" else c.source_process)
         if place is None or (place[0].host, place[1].id) in seen:
