@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nccldoctor.diagnose import places
+from nccldoctor.diagnose.stuck import signs
 from nccldoctor.diagnose.words import ranges
 from nccldoctor.model.calls import Call
 from nccldoctor.model.events.torch import FingerprintMismatch, StackFrame
 from nccldoctor.model.job import Communicator, Divergence, Job, Lane, Origin
 from nccldoctor.model.source import Line
+
+_MANY = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,20 @@ def _crossed(lanes: Mapping[int, Lane]) -> bool:
         if min(differences, default=0) < 0 < max(differences, default=0):
             return True
     return False
+
+
+def went_on(job: Job, parting: Parting) -> bool:
+    """Did every rank make many more calls after the place where they part, with no sign of a standstill?
+
+    Different operations hang at once, or nearly so: lines that a log lost are then more likely.
+    """
+    lanes = [
+        lane
+        for lane in job.lanes
+        if lane.communicator == parting.communicator.id and lane.origin is parting.divergence.origin
+    ]
+    after = min((lane.issued - parting.divergence.ordinal for lane in lanes), default=0)
+    return after >= _MANY and not signs(job)
 
 
 def sentence(job: Job, parting: Parting) -> str:

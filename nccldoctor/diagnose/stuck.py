@@ -14,7 +14,7 @@ from nccldoctor.model.events.torch import (
 )
 from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.job import Job, Lane, Origin
-from nccldoctor.model.source import Line
+from nccldoctor.model.source import ENDS_INSIDE, Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,12 @@ def is_excerpt(job: Job, lanes: Iterable[Lane]) -> bool:
     sizes = [sources[f].size_bytes for f in files if f in sources]
     lengths = [sources[f].lines for f in files if f in sources]
     return _one_value(sizes) or _one_value(lengths)
+
+
+def is_cut(job: Job, lanes: Iterable[Lane]) -> bool:
+    """Does one of these ranks' logs end in the middle of a line?"""
+    files = {lane.line.file for lane in lanes if lane.line is not None}
+    return any(s.path in files and ENDS_INSIDE in s.note for s in job.sources)
 
 
 def _one_value(numbers: list[int]) -> bool:

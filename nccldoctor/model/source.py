@@ -21,6 +21,10 @@ class Kind(str, Enum):
     UNREADABLE = "unreadable"
 
 
+ENDS_INSIDE = "ends in the middle of a line"
+"""In the note of a text that was cut, or is still being written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One input. `path` is what reports show; `note` is one sentence when something was off."""

@@ -12,7 +12,7 @@ from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommGone, CommStart, Noise
 from nccldoctor.model.events.torch import BackendError
 from nccldoctor.model.events.trouble import Warned
-from nccldoctor.model.source import Line, Source, Speaker
+from nccldoctor.model.source import ENDS_INSIDE, Line, Source, Speaker
 from nccldoctor.parse import patterns
 from nccldoctor.parse.bandwidth import Table
 from nccldoctor.parse.blocks import Blocks
@@ -64,6 +64,7 @@ class _Reader:
         self._table = Table()
         self._repeats: Counter[int] = Counter()
         self._records = self._understood = self._torn = 0
+        self._cut = False
         self._unknown: dict[str, Unknown] = {}
         self._last_error: dict[str, int] = {}
 
@@ -75,6 +76,7 @@ class _Reader:
                 self._prefixes = Prefixes(sample.split("\n")[:400])
                 self._hosts = hosts_in(sample)
                 first = False
+            self._cut = not chunk.endswith(b"\n")
             for index, block in enumerate(self._calls.feed(chunk)):
                 self._block(block, index)
         self._events += self._blocks.finish()
@@ -86,6 +88,8 @@ class _Reader:
         whole = self._calls.records - self._calls.lost
         torn = self._torn + self._calls.lost
         notes = [f"{torn} torn lines"] if torn else []
+        if self._cut:
+            notes.append(ENDS_INSIDE)
         if len(self._events) >= MOST_EVENTS:
             notes.append(f"only the first {MOST_EVENTS} messages were kept")
         return Digest(

@@ -63,6 +63,7 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
         ),
         evidence=mismatch.evidence(parting, job),
         confidence=_confidence(job, parting),
+        severity=Severity.WARNING if mismatch.went_on(job, parting) else None,
         ranks=odd,
         hosts=places.hosts(job, comm, parting.odd),
         explanation=(
@@ -80,7 +81,7 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
 def _confidence(job: Job, parting: mismatch.Parting) -> Confidence:
     if len(parting.sources) > 1 or any(s.strong for s in stuck.signs(job)):
         return Confidence.HIGH
-    return Confidence.MEDIUM
+    return Confidence.LOW if mismatch.went_on(job, parting) else Confidence.MEDIUM
 
 
 def _by_ras(job: Job, ident: str, lanes: dict[int, Lane]) -> Found:

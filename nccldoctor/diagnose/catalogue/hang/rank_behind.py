@@ -92,14 +92,14 @@ def _outside(job: Job, found: Sequence[Wait]) -> frozenset[Node]:
 
 
 def _is_excerpt(job: Job, wait: Wait, signs: Sequence[stuck.Sign]) -> bool:
-    """Call lines alone, in files cut at one length, say nothing."""
+    """Call lines alone say nothing in files that were cut, or when ranks are many calls apart."""
     if signs or wait.agreeing != (Origin.CALLS,):
         return False
     lanes = wait.standing.lanes
-    if stuck.is_excerpt(job, [lanes[r] for r in (*wait.behind, wait.waiting[0])]):
+    behind = [lanes[r] for r in wait.behind]
+    if stuck.is_excerpt(job, [*behind, lanes[wait.waiting[0]]]) or stuck.is_cut(job, behind):
         return True
-    ahead = {lanes[r].issued for r in wait.waiting}
-    return len(ahead) > 1 and max(ahead) - wait.standing.ordinal > 1
+    return any(lanes[r].issued != wait.standing.ordinal for r in wait.waiting)
 
 
 def _found(

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePath
 
-from nccldoctor.diagnose import places
+from nccldoctor.diagnose import places, stuck
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import ranges
 from nccldoctor.model.events.state import HangObserved
@@ -41,6 +41,8 @@ def check(job: Job) -> Iterable[Found]:
         missing = [m.rank for m in comm.members if m.stage is None]
         if not started or any(stage in _DONE for stage in stages):
             continue
+        if missing and _is_under_way(job, comm):
+            continue
         if missing and (len(started) > 1 or _signs(job)):
             yield _missing(job, comm, missing)
             return
@@ -48,6 +50,18 @@ def check(job: Job) -> Iterable[Found]:
             yield _lagging(job, comm)
             return
     yield from _watched(job)
+
+
+def _is_under_way(job: Job, comm: Communicator) -> bool:
+    """Have its ranks set up others before, and does nothing show a standstill? Then the log may simply end here."""
+    here = {m.process for m in comm.members if m.process is not None}
+    before = any(
+        m.process in here and m.stage in _DONE
+        for other in job.communicators
+        if other.id != comm.id
+        for m in other.members
+    )
+    return before and not any(sign.strong for sign in stuck.signs(job))
 
 
 def _watched(job: Job) -> Iterable[Found]:
