@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -69,6 +69,7 @@ class Session:
     _doomed: list[int] = field(default_factory=list)
     _doomed_at: float = 0.0
     _first: tuple[int, ...] = ()
+    _failed: list[Ended] = field(default_factory=list)
 
     def supervise(self) -> Outcome:
         """Runs the job to its end; whatever happens here, no process of it is left."""
@@ -152,7 +153,9 @@ class Session:
             message, address = self.intake.asked.pop(0)
             if message["kind"] == "failed":
                 failed = [e for e in _ended(message, ()) if e.exit_code]
-                self._first = self._first or tuple(e.pid for e in failed)
+                if not self._first:
+                    self._first = tuple(e.pid for e in failed)
+                    self._failed = [replace(e, first=True) for e in failed]
                 if self.outcome.stopped_by is None:
                     self.take_evidence("a rank has failed")
                 self.intake.give_leave(address)
@@ -160,7 +163,11 @@ class Session:
                 self._doomed = [pid for pid, code, _ in message["ranks"].values() if code is None]
                 self._doomed_at = time.monotonic() + self.grace_seconds
             else:
-                self.outcome.ended = _ended(message, self._first)
+                ended = _ended(message, self._first)
+                again = {e.pid for e in ended}
+                if any(e.exit_code for e in ended):  # an earlier attempt's failure is the first one
+                    ended = [*(e for e in self._failed if e.pid not in again), *ended]
+                self.outcome.ended = ended
 
     def forget_evidence(self) -> None:
         """The job has recovered: the hang did not happen, and the next trouble finds the gate open."""
