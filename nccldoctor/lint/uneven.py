@@ -4,6 +4,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from nccldoctor.lint.collectives import collective, collectives
 from nccldoctor.lint.names import last_name
@@ -11,6 +12,8 @@ from nccldoctor.lint.ranks import RANKS, mentioned, splits, verdicts
 from nccldoctor.lint.script import Call, Function, Scope, Script, within
 from nccldoctor.lint.trace import RANK_ZERO_DECORATORS, Step, Walk, decorated_for_one
 from nccldoctor.model.finding import Confidence
+
+Guard: TypeAlias = ast.If | ast.While | ast.IfExp
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Uneven:
 
     step: Step
     test: str
-    because: tuple[ast.stmt, ...]
+    because: tuple[ast.stmt | ast.expr, ...]
     left: bool
     confidence: Confidence
     decorator: str = ""
@@ -96,8 +99,8 @@ def _partial(
 ) -> Iterator[Uneven]:
     """The steps of one name that not all ranks take: the first one for each test that parts the ranks."""
     nodes = {rank: {step.node for step in way if _key(step) == name} for rank, way in ways.items()}
-    parted: dict[ast.If | None, tuple[Step, bool]] = {}
-    shares: dict[ast.If | None, Counter[int]] = {}
+    parted: dict[Guard | None, tuple[Step, bool]] = {}
+    shares: dict[Guard | None, Counter[int]] = {}
     for rank, step in sorted(
         ((r, s) for r, way in ways.items() for s in way if _key(s) == name),
         key=lambda pair: _place(pair[1]),
@@ -118,7 +121,7 @@ def _partial(
             or _answered(script, tests, guard, left, step.node)
         ):
             sureness = Confidence.MEDIUM
-        if guard is not None and not left and _kept_for_later(script, guard, step):
+        if isinstance(guard, ast.If) and not left and _kept_for_later(script, guard, step):
             sureness = Confidence.LOW
         if _meant(script, step.node):
             sureness = Confidence.LOW
@@ -126,7 +129,7 @@ def _partial(
         yield Uneven(step, test, () if guard is None else (guard,), left, sureness)
 
 
-def _guilty(shares: Mapping[ast.If | None, Counter[int]], ranks: list[int]) -> set[ast.If | None]:
+def _guilty(shares: Mapping[Guard | None, Counter[int]], ranks: list[int]) -> set[Guard | None]:
     """The tests without whose steps the ranks would be even; all of them where no single one is at fault."""
     whole = Counter({rank: sum(share[rank] for share in shares.values()) for rank in ranks})
     alone = {
@@ -161,11 +164,13 @@ def _place(step: Step) -> tuple[int, int]:
     return step.node.lineno, step.node.col_offset
 
 
-def _guard(script: Script, tests: list[ast.If], node: ast.AST) -> tuple[ast.If | None, bool]:
+def _guard(script: Script, tests: list[ast.If], node: ast.AST) -> tuple[Guard | None, bool]:
     """The test that parts the ranks at a node, and whether the others left there before."""
     above = list(script.ancestors(node))
     for guard in above:
         if isinstance(guard, ast.If) and guard in tests:
+            return guard, False
+        if isinstance(guard, ast.While | ast.IfExp) and splits(script, guard.test):
             return guard, False
     before = [t for t in tests if t.lineno < getattr(node, "lineno", 0) and _can_leave(t)]
     return (before[-1], True) if before else (None, False)
@@ -173,15 +178,17 @@ def _guard(script: Script, tests: list[ast.If], node: ast.AST) -> tuple[ast.If |
 
 def _can_leave(test: ast.If) -> bool:
     return any(
-        isinstance(n, ast.Return | ast.Continue | ast.Break | ast.Call) for n in within(test)
+        isinstance(n, ast.Return | ast.Continue | ast.Break)
+        or (isinstance(n, ast.Call) and last_name(n.func) in ("exit", "_exit", "quit"))
+        for n in within(test)
     )
 
 
 def _answered(
-    script: Script, tests: list[ast.If], guard: ast.If | None, left: bool, node: ast.AST
+    script: Script, tests: list[ast.If], guard: Guard | None, left: bool, node: ast.AST
 ) -> bool:
     """Whether the other ranks do something of their own, in which the missing call may be hidden."""
-    if guard is None:
+    if not isinstance(guard, ast.If):
         return False
     if left:
         body = guard.body if verdicts(script, guard.test, [1])[0][0] else guard.orelse

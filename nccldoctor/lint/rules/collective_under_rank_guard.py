@@ -51,6 +51,13 @@ def _title(script: Script, case: Uneven) -> str:
 
 
 flags = {
+    "a loop, and a choice": """
+import torch.distributed as dist
+def wait(rank, x):
+    while rank == 0:
+        dist.barrier()
+    return dist.all_reduce(x) if rank == 0 else None
+""",
     "barrier on rank 0": """
 import torch
 import torch.distributed as dist
