@@ -61,7 +61,9 @@ def _is_own(error: PythonException) -> bool:
 
 
 def _ended(job: Job, ended: Sequence[ProcessEnded], own: Sequence[PythonException]) -> Found:
-    first = next((e for e in ended if e.first), None) or min(ended, key=_order)
+    # nccldoctor's own notes (line 0) know all attempts; a launcher's table tells of its last one.
+    firsts = sorted((e for e in ended if e.first), key=lambda e: e.line.number > 0)
+    first = firsts[0] if firsts else min(ended, key=_order)
     rank = first.ended_rank
     if rank is None and first.ended_pid is not None:
         rank = next((p.rank for p in job.processes if p.pid == first.ended_pid), None)
