@@ -167,3 +167,17 @@ def _cycle(
                 seen.add(at)
                 paths += [[*path, (at, wait, target)] for wait, target in edges.get(at, ())]
     return []
+
+
+_NAMES = {
+    Origin.CALLS: "NCCL's call lines",
+    Origin.RECORDER: "flight recorders",
+    Origin.RAS: "RAS",
+    Origin.WATCHDOG: "PyTorch's watchdog",
+}
+
+
+def sources(origins: Iterable[Origin]) -> str:
+    """`flight recorders and RAS`: where something is told, for a sentence."""
+    names = [_NAMES[o] for o in dict.fromkeys(origins)]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose import mismatch, places, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
+from nccldoctor.diagnose.standing import sources
 from nccldoctor.diagnose.words import lines, ranges, who
 from nccldoctor.model.events.torch import GlooError
 from nccldoctor.model.finding import Confidence, Severity
@@ -69,7 +70,7 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
         job, places.shown_ranks(comm, divergence.calls), mismatch.pending_frames(job, parting)
     )
     at = places.grouped(where)
-    sources = " and ".join(o.value for o in parting.sources)
+    told_by = sources(parting.sources)
     strong = len(parting.sources) > 1 or any(s.strong for s in stuck.signs(job))
     return Found(
         title=(
@@ -81,7 +82,7 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
         ranks=odd,
         hosts=places.hosts(job, comm, parting.odd),
         explanation=(
-            f"By {sources}, the calls agree up to #{divergence.ordinal - 1} and part at #{divergence.ordinal}. "
+            f"By {told_by}, the calls agree up to #{divergence.ordinal - 1} and part at #{divergence.ordinal}. "
             + (
                 f"Most ranks agree: rank {ranges(odd)} is the odd one out. "
                 if len(odd) < len(divergence.calls)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose import mismatch, places, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
+from nccldoctor.diagnose.standing import sources
 from nccldoctor.diagnose.words import ranges
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job, Lane
@@ -55,7 +56,7 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
     everybody = places.shown_ranks(comm, divergence.calls)
     where = places.positions(job, everybody, mismatch.pending_frames(job, parting))
     at = places.grouped(where)
-    sources = " and ".join(o.value for o in parting.sources)
+    told_by = sources(parting.sources)
     return Found(
         title=(
             f"Different operations at #{divergence.ordinal} of {comm.name}: {mismatch.sentence(job, parting)}"
@@ -67,7 +68,7 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
         ranks=odd,
         hosts=places.hosts(job, comm, parting.odd),
         explanation=(
-            f"By {sources}, the calls agree up to #{divergence.ordinal - 1} and part at #{divergence.ordinal}. "
+            f"By {told_by}, the calls agree up to #{divergence.ordinal - 1} and part at #{divergence.ordinal}. "
             + (
                 f"Most ranks agree: rank {ranges(odd)} is the odd one out. "
                 if len(odd) < len(divergence.calls)

@@ -86,7 +86,7 @@ def _found(job: Job, level: Standing) -> Found:
         ranks=suspects or ranks,
         hosts=places.hosts(job, comm, lanes),
         explanation=(
-            f"By {level.origin.value}, nobody is behind and all calls agree, so data is not getting through. "
+            f"By {standing.sources([level.origin])}, nobody is behind and all calls agree, so data is not getting through. "
             + (f"{why[:1].upper()}{why[1:]}. " if why else "")
             + _transports(job)
             + (f" Where the ranks stand: {where}." if where else "")

@@ -174,7 +174,7 @@ def _explanation(
     all_waits: Sequence[Wait],
 ) -> str:
     comm, lanes = wait.communicator, wait.standing.lanes
-    sources = ", ".join(dict.fromkeys(o.value for o in wait.agreeing))
+    sources = standing.sources(wait.agreeing)
     parts = [
         f"By {sources}, {_counts(lanes)}. A collective ends on no rank before all have entered it."
     ]
@@ -193,7 +193,7 @@ def _explanation(
         parts.append(f"That explains the rest: {names}, because of waiting here.")
     for other in wait.contradicting:
         names = ranges(places.shown_ranks(comm, other.behind))
-        parts.append(f"{other.origin.value} instead shows rank {names} behind.")
+        parts.append(f"{standing.sources([other.origin])} instead show rank {names} behind.")
     if signs:
         parts.append("Signs of a hang: " + "; ".join(dict.fromkeys(s.what for s in signs)) + ".")
     else:

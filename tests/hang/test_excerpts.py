@@ -1,0 +1,44 @@
+"""A log that merely ends is no hang: healthy runs, cut in several ways, stay without an error."""
+
+from pathlib import Path
+
+import pytest
+
+from nccldoctor import doctor
+from nccldoctor.model.finding import Severity
+
+SAMPLES = Path(__file__).parents[2] / "sample_logs"
+HANGS = ("HANG", "COLL", "INIT01", "INIT10", "CRASH01")
+
+
+def _lines(data: bytes, number: int) -> bytes:
+    return b"\n".join(data.splitlines()[:number]) + b"\n"
+
+
+@pytest.mark.parametrize("folder", ["2.28.9-healthy-default", "2.28.9-nodes4-healthy"])
+@pytest.mark.parametrize(
+    "how", ["same number of lines", "same size", "inside a line", "half of the ranks"]
+)
+def test_cut_logs_of_a_healthy_run(folder: str, how: str, tmp_path: Path) -> None:
+    logs = sorted((SAMPLES / folder).glob("nccl_debug*"))
+    shortest = min(len(log.read_bytes().splitlines()) for log in logs)
+    smallest = min(log.stat().st_size for log in logs)
+    for number, log in enumerate(logs):
+        data = log.read_bytes()
+        if how == "same number of lines":
+            data = _lines(data, shortest * 9 // 10)
+        elif how == "same size":
+            data = data[: smallest * 9 // 10]
+        elif how == "inside a line":
+            data = data[: len(data) * (80 + 3 * number) // 100].rstrip(b"\n")
+        elif number % 2:
+            continue
+        (tmp_path / log.name).write_bytes(data)
+    report = doctor.examine([str(tmp_path)])
+    loud = [f for f in report.findings if f.severity is Severity.ERROR and f.code.startswith(HANGS)]
+    assert loud == [], [(f.code, f.title) for f in loud]
+
+
+def test_a_ras_answer_from_the_middle_of_a_healthy_run() -> None:
+    report = doctor.examine([str(SAMPLES / "2.28.9-slow-rank")])
+    assert not [f.code for f in report.findings if f.code.startswith("HANG01")]
