@@ -71,6 +71,7 @@ class Intake(threading.Thread):
         self._open = 0
         self._closing = False
         self._recording = True
+        self._quiet = False
         self._wake_read, self._wake_write = os.pipe()
         self._register(self._datagrams, self._datagram)
         self._register(self._doorbell, self._visitor)
@@ -115,12 +116,13 @@ class Intake(threading.Thread):
             os.close(self._wake_read)
             os.close(self._wake_write)
 
-    def close_record(self) -> None:
-        """From now on only the ranks' output is shown, and none is kept.
+    def close_record(self, *, quiet: bool) -> None:
+        """From now on output is only shown, and with `quiet` the ranks' alone.
 
         What a job and its launcher say while they are being ended is no evidence of what ails them.
         """
         self._recording = False
+        self._quiet = quiet
 
     def troubles(self) -> list[str]:
         """What the disk refused or the limit cut, one sentence a file."""
@@ -134,7 +136,9 @@ class Intake(threading.Thread):
     def run(self) -> None:
         while not (self._closing and self._open == 0):
             for key, _ in self._selector.select(0.5):
-                key.data()
+                # A thread that dies here would leave the job blocked on full pipes.
+                with contextlib.suppress(Exception):
+                    key.data()
 
     def _register(self, what: Any, action: Callable[[], object]) -> None:
         self._selector.register(what, selectors.EVENT_READ, action)
@@ -200,7 +204,10 @@ class Intake(threading.Thread):
         self._register(descriptor, lambda: self._pump(stream))
 
     def _pump(self, stream: _Stream) -> None:
-        data = os.read(stream.descriptor, _CHUNK)
+        try:
+            data = os.read(stream.descriptor, _CHUNK)
+        except OSError:
+            data = b""
         lines = stream.lines.feed(data) if data else stream.lines.rest()
         if data:
             self.output_bytes += len(data)
@@ -216,7 +223,7 @@ class Intake(threading.Thread):
             return
         if self._recording:
             stream.file.write(text)
-        if self._echo and (self._recording or stream.pid is not None):
+        if self._echo and not (self._quiet and stream.pid is None):
             out = sys.stdout if stream.target == 1 else sys.stderr
             with contextlib.suppress(OSError, ValueError):
                 out.buffer.write(text)

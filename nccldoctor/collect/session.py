@@ -97,7 +97,7 @@ class Session:
     def stop(self, why: str) -> None:
         """Ends the job: SIGTERM now, SIGKILL to all that is left after the grace."""
         self.outcome.stopped_by = self.outcome.stopped_by or why
-        self.intake.close_record()
+        self.intake.close_record(quiet=True)
         if self.process is not None:
             procfs.send(signal.SIGTERM, [self.process.pid])
             procfs.send(signal.SIGCONT, procfs.descendants(self.process.pid))
@@ -142,7 +142,7 @@ class Session:
             self._forwarded += 1
             if self._forwarded == 1:
                 self.outcome.stopped_by = signal.Signals(number).name
-                self.intake.close_record()
+                self.intake.close_record(quiet=False)
                 procfs.send(number, [process.pid])
                 self._kill_at = time.monotonic() + self.grace_seconds
             else:

@@ -99,3 +99,14 @@ def test_logs_in_a_place_of_the_users_own_are_read_too(tmp_path):
     assert job.code == 0
     inputs = json.loads((folder / "report.json").read_text())["inputs"]
     assert str(tmp_path / "own_host_7.log") in [i["path"] for i in inputs]
+
+
+@pytest.mark.slow
+def test_ranks_that_a_script_spawns_are_watched_too(tmp_path):
+    folder = tmp_path / "run"
+    script = JOB.with_name("spawning_job.py")
+    command = (sys.executable, str(script), str(tmp_path / "store"))
+    job = finish(start(folder, "--", *command), folder)
+    assert job.code == 124
+    assert (job.verdict["code"], job.verdict["ranks"]) == ("HANG01", [1])
+    job.assert_nothing_left()
