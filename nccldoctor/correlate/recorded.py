@@ -149,18 +149,28 @@ def _split(dump: RecorderDump, kinds: Kinds) -> dict[str, Track]:
 def _fill(
     log: RecorderLog, targets: Sequence[tuple[Track, RecorderEntry] | None], ids: Sequence[int]
 ) -> bool:
-    """The usual dump at once: one group, only collectives, numbered without a gap. False where it is not so."""
-    if not log.shape or None in targets or len({id(t[0]) for t in targets if t is not None}) != 1:
-        return False
-    first, number = log.sequence[0], len(log)
-    if log.sequence != array("q", range(first, first + number)):
-        return False
-    found = targets[0]
-    if found is not None:
-        track = found[0]
-        track.first = first
-        track.ids = array("i", map(ids.__getitem__, log.shape))
-        track.at = array("i", range(number))
+    """The usual dump at once: only collectives, numbered without a gap in each group. False where it is not so."""
+    tracks: dict[int, Track] = {}
+    owners: list[int] = []
+    for target in targets:
+        if target is None:
+            return False
+        tracks[id(target[0])] = target[0]
+        owners.append(id(target[0]))
+    owner = list(map(owners.__getitem__, log.shape))
+    filled = []
+    for ident, track in tracks.items():
+        at = array("i", [position for position, own in enumerate(owner) if own == ident])
+        if not at:
+            continue
+        sequence = array("q", map(log.sequence.__getitem__, at))
+        first = sequence[0]
+        if sequence != array("q", range(first, first + len(at))):
+            return False
+        filled.append((track, first, at))
+    for track, first, at in filled:
+        track.first, track.at = first, at
+        track.ids = array("i", [ids[log.shape[position]] for position in at])
     return True
 
 
