@@ -1,14 +1,6 @@
-# make demo: see nccldoctor catch a hung rank on this machine.   make test: everything that CI runs.
-PYTHON ?= python3
-VENV ?= .venv
-BIN := $(VENV)/bin
-PYTEST ?= -n 2
-
-.PHONY: demo test lint docs clean
-
-demo: $(VENV)/.torch
+# make demo: $(VENV)/.torch
 	@rm -rf .demo
-	@$(BIN)/nccldoctor run --run-dir .demo --on-hang kill examples/demo_train.py; \
+	@$(BIN)/nccldoctor run --nproc 2 --hang-timeout 10 --run-dir .demo examples/demo_train.py; \
 	test -f .demo/report.html && echo "The report: $(CURDIR)/.demo/report.html"
 
 test: lint
