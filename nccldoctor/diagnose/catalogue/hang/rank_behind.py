@@ -18,7 +18,7 @@ from nccldoctor.diagnose.words import ranges
 from nccldoctor.model.events.torch import StackFrame
 from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.finding import Confidence, Severity
-from nccldoctor.model.job import Evidence, Job, Lane, Origin
+from nccldoctor.model.job import Communicator, Evidence, Job, Lane, Origin
 from nccldoctor.model.source import Line
 
 code = "HANG01"
@@ -114,9 +114,10 @@ def _found(
     waiting = places.shown_ranks(comm, wait.waiting)
     culprits = places.shown_ranks(comm, ranks)
     where = places.positions(job, [*culprits, *waiting], _frames(wait))
+    who = places.name(job, comm, ranks)
+    of = "" if comm.name in who else f" of {comm.name}"
     title = (
-        f"{places.name(job, comm, ranks)} {_state(job, wait, ranks)} #{ordinal} "
-        f"{call if call is not None else 'collective'} of {comm.name}, in which "
+        f"{who} {_state(job, wait, ranks)} #{ordinal} {call if call is not None else 'collective'}{of}, in which "
         f"rank{'s' * (len(waiting) > 1)} {ranges(waiting)} wait{'s' * (len(waiting) == 1)}"
     )
     if at := places.grouped({r: f for r, f in where.items() if r in culprits}):
@@ -128,7 +129,22 @@ def _found(
         ranks=culprits,
         hosts=places.hosts(job, comm, ranks),
         explanation=_explanation(job, wait, where, signs, all_waits),
+        remedy=_remedy(job, comm, ranks),
     )
+
+
+def _remedy(job: Job, comm: Communicator, ranks: Sequence[int]) -> tuple[str, ...]:
+    """The remedy with the pid to look at, where it is known."""
+    process = places.process_of(job, comm, ranks[0])
+    if process is None or process.pid is None:
+        return remedy
+    where = f" on {process.host}" if process.host else ""
+    first = (
+        remedy[0]
+        .replace("PID", str(process.pid))
+        .replace("of the named rank", f"of the named rank{where}")
+    )
+    return (first, *remedy[1:])
 
 
 def _state(job: Job, wait: Wait, ranks: Sequence[int]) -> str:
