@@ -8,15 +8,15 @@ from nccldoctor.model.event import Event
 from nccldoctor.model.events.torch import ProcessEnded, PythonException, Stack, StackFrame
 from nccldoctor.model.source import Line, Speaker
 
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]*)", line (?P<line>\d+),? in (?P<function>.*)$')
-_WATCHDOG_FRAME = re.compile(r"^#\d+ (?P<function>\S+) from (?P<file>.*):(?P<line>\d+)\s*$")
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]*)", line (?P<line>\d{1,9}),? in (?P<function>.*)$')
+_WATCHDOG_FRAME = re.compile(r"^#\d{1,9} (?P<function>\S+) from (?P<file>.*):(?P<line>\d{1,9})\s*$")
 _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: ?(?P<message>.*))?$")
 _THREAD = re.compile(
     r"^(?:(?:Current thread|Thread) (?P<thread>0x[0-9a-f]+) \[?.{0,80}?|Stack )\(most recent call first\):"
 )
 _FIELD = re.compile(r"^\s+(?P<name>host|rank|exitcode)\s+: (?P<value>.*)$")
 _FAILED = re.compile(
-    r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)"
+    r"failed \(exitcode: (?P<code>-?\d{1,9})\) local_rank: (?P<local>\d{1,9}) \(pid: (?P<pid>\d{1,9})\)"
 )
 
 
@@ -144,8 +144,8 @@ def _event(block: _Open, last: str | None, line: Line) -> Iterator[Event]:
 
 
 def _ended(block: _Open) -> Iterator[Event]:
-    code = re.match(r"(-?\d+)(?:\s+\(pid: (\d+)\))?", block.values.get("exitcode", ""))
-    rank = re.match(r"(\d+) \(local_rank: (\d+)\)", block.values.get("rank", ""))
+    code = re.match(r"(-?\d{1,9})(?:\s+\(pid: (\d{1,9})\))?", block.values.get("exitcode", ""))
+    rank = re.match(r"(\d{1,9}) \(local_rank: (\d{1,9})\)", block.values.get("rank", ""))
     if code is None or rank is None:
         return
     exit_code = int(code[1])

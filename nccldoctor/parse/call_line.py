@@ -24,7 +24,7 @@ REDOPS = ("sum", "prod", "max", "min", "avg")
 
 _CALL = re.compile(
     rb"([\w.\-<>]{0,80}):(\d{1,10}):\d{1,10} \[-?\d{1,4}\] (?:NCCL )?INFO (\w{1,40}): opCount [0-9a-f]+ sendbuff \S+ recvbuff \S+ "
-    rb"count (\d+) datatype (\d+) op (\d+) root (-?\d+) comm (\S+) \[nranks="
+    rb"count (\d{1,20}) datatype (\d{1,9}) op (\d{1,9}) root (-?\d{1,9}) comm (\S+) \[nranks="
 )
 
 

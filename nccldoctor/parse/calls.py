@@ -11,7 +11,9 @@ from nccldoctor.parse.sequence import Calls, Sequence, Symbol
 
 CLUE = b" opCount "
 _CUT = re.compile(rb" opCount [^ ]+ sendbuff [^ ]+ recvbuff [^ ]+ count ").split
-_BODY = re.compile(rb"(\d+) datatype (\d+) op (\d+) root (-?\d+) comm (\S+) \[nranks=(\d+)\]").match
+_BODY = re.compile(
+    rb"(\d{1,20}) datatype (\d{1,9}) op (\d{1,9}) root (-?\d{1,9}) comm (\S{1,40}) \[nranks=(\d{1,9})\]"
+).match
 _HEAD = re.compile(
     rb"([\w.\-<>]{0,80}):(\d{1,10}):\d{1,10} \[(-?\d{1,4})\] (?:NCCL )?INFO (\w{1,40}):?$"
 ).search

@@ -125,12 +125,18 @@ class _Reader:
 
     def _read(self, raw: bytes, shape: bytes, number: int) -> None:
         whole = raw.decode("utf-8", "replace").strip("\r\0")
-        if "\r" in whole:
-            for text in whole.split("\r"):
-                self._line(text, number)
-        elif (told := self._line(whole, number, shape)) is None:
+        try:
+            if "\r" in whole:
+                for text in whole.split("\r"):
+                    self._line(text, number)
+                return
+            told = self._line(whole, number, shape)
+        except ValueError:  # a number of thousands of digits, which Python refuses to read
+            self._torn += 1
             return
-        elif told[0] is Verdict.TIRED:
+        if told is None:
+            return
+        if told[0] is Verdict.TIRED:
             self._shapes.tire(raw)
         else:
             self._shapes.learn(shape, told)

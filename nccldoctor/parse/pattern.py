@@ -4,7 +4,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from typing import Any
 
@@ -33,9 +33,12 @@ class Pattern:
         """The event that a match of this pattern's regex says."""
         values: dict[str, Any] = dict(self.fixed)
         converters = _converters(self.event)  # type: ignore[arg-type]
+        required = _required(self.event)  # type: ignore[arg-type]
         for name, text in match.groupdict().items():
             if text is not None:
                 values[name] = converters[name](text)
+            elif name in required:
+                values[name] = None
         return self.event(line=line, speaker=speaker, **values)
 
 
@@ -93,6 +96,14 @@ class Matcher:
 
 def _truth(text: str) -> bool:
     return bool(text.strip())
+
+
+@cache
+def _required(event: type[Event]) -> frozenset[str]:
+    """The fields that have no default: a wording that leaves one out says None."""
+    return frozenset(
+        f.name for f in fields(event) if f.default is MISSING and f.default_factory is MISSING
+    )
 
 
 @cache

@@ -12,7 +12,7 @@ SEEK_POINTS = 1024
 MOST_KINDS = 4096
 """Kinds of calls that a table's `mix` counts; programs with more have no mix worth showing."""
 
-_OP_COUNT = re.compile(rb" opCount ([0-9a-f]+) ").search
+_OP_COUNT = re.compile(rb" opCount ([0-9a-f]{1,16}) ").search
 _KEPT_TEXT = 2000
 
 Symbol = bytes

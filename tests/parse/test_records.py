@@ -109,3 +109,28 @@ def test_a_message_repeated_without_end_is_kept_a_few_times_and_counted_always()
     result = digest(line * 5000)
     assert result.coverage.understood == result.coverage.records == 5000
     assert len(result.events) < 20
+
+
+@pytest.mark.parametrize("at", [0, 5, 10, 40, 60, 100, 150])
+def test_numbers_without_end_harm_one_line_only(at: int) -> None:
+    whole = "gpu-1:70:71 [3] NCCL INFO Using network IB"
+    call = (
+        "gpu-1:70:71 [3] NCCL INFO AllReduce: opCount 1 sendbuff 0x7f recvbuff 0x7f count 4 datatype 7 op 0 root 0 "
+        "comm 0xa0 [nranks=4] stream 0x55"
+    )
+    digits = "9" * 6000
+    lines = [whole, whole[:at] + digits + whole[at:], call[:at] + digits + call[at:], call, whole]
+    lines += [f"gpu-1:{digits}:71 [3] NCCL INFO Using network IB", f"[rank{digits}]: boo"]
+    lines += [f'Traceback (most recent call last):\n  File "x", line {digits}, in f\nValueError: x']
+    result = digest("\n".join([*lines, whole]) + "\n")
+    assert len([e for e in result.events if e.line.text == whole]) == 3
+    assert sum(table.count for table in result.calls) >= 1
+
+
+def test_a_mismatch_without_a_type_is_still_one() -> None:
+    result = digest(
+        "RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: "
+        "CollectiveFingerPrint(OpType=BARRIER), but Rank 0 is running collective: "
+        "CollectiveFingerPrint(OpType=ALLREDUCE).\n"
+    )
+    assert all(event.line.number == 1 for event in result.events)
