@@ -47,7 +47,7 @@ NCCL = [
         " via ",
         r"^(?:Channel|Ring) (?P<channel>\d+)(?:/\d+)? : (?P<source>\d+)\[(?P<source_device>[0-9a-f]+)\] -> "
         r"(?P<target>\d+)\[(?P<target_device>[0-9a-f]+)\] (?:\[(?P<direction>send|receive)\] )?"
-        r"via (?P<transport>P2P|SHM|NET|COLLNET)(?:/(?P<detail>.+?))?(?: comm 0x[0-9a-f]+ nRanks \d+.*)?\s*$",
+        r"via (?P<transport>P2P|SHM|NET|COLLNET)(?:/(?P<detail>\S+(?: (?!comm 0x)\S+){0,2}))?",
         {
             "2.3-2.6": "Ring 00 : 0[0] -> 1[1] via P2P/IPC",
             "2.7-2.13": "Channel 00 : 0[1b000] -> 1[3d000] via P2P/IPC",
@@ -73,7 +73,7 @@ NCCL = [
         "Ring ",
         r"^Ring (?P<channel>\d+) : (?P<source>\d+)\[?(?P<source_device>[0-9a-f]*)\]? -> "
         r"(?P<target>\d+)\[?(?P<target_device>[0-9a-f]*)\]? (?:\[(?P<direction>send|receive)\] )?"
-        r"via (?P<transport>P2P|SHM|NET|COLLNET)(?:/(?P<detail>.+?))?\s*$",
+        r"via (?P<transport>P2P|SHM|NET|COLLNET)(?:/(?P<detail>\S+(?: (?!comm 0x)\S+){0,2}))?",
         {
             "2.4-2.6": "Ring 00 : 3[3] -> 2[2] via P2P/IPC",
             "2.4-2.6 net": "Ring 00 : 15 -> 0 [send] via NET/Socket/0",

@@ -3,7 +3,7 @@
 from nccldoctor.model.events import platform, torch, usage
 from nccldoctor.parse.pattern import Pattern
 
-_LIBRARY = r"lib(?:nccl|rccl)[\w\-]*\.so[\w.]*"
+_LIBRARY = r"lib(?:nccl|rccl)[\w\-]{0,60}\.so[\w.]{0,40}"
 
 NCCL = [
     Pattern(
@@ -32,7 +32,7 @@ TEXT = [
     Pattern(
         torch.CudaError,
         "CUDA error: ",
-        r"(?:terminated with exception|what\(\)|Exception|[Ee]rror): ? ?CUDA error: (?P<reason>.*?)\s*$",
+        r"(?:terminated with exception|what\(\)|Exception|[Ee]rror): ? ?CUDA error: (?P<reason>.*\S)",
         {
             "2.1+ watchdog": "[rank1]:[E1130 04:15:21.016 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) Rank 1] Process group watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered",
             "terminate": "  what():  CUDA error: device-side assert triggered",
@@ -49,7 +49,7 @@ TEXT = [
     Pattern(
         torch.CudaError,
         "Error 80",
-        r"Error 80\d: (?P<reason>.*?)\s*$",
+        r"Error 80\d: (?P<reason>.*\S)",
         {
             "cudaGetDeviceCount": "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that might have already set an error? Error 802: system not yet initialized"
         },
@@ -101,7 +101,7 @@ TEXT = [
     Pattern(
         usage.FatalSignal,
         " segfault at ",
-        r"\[(?P<fallen_pid>\d+)\]: segfault at .*? error \d+ in (?P<library>[^\s\[]+)",
+        r"\[(?P<fallen_pid>\d+)\]: segfault at .{0,200}? error \d+ in (?P<library>[^\s\[]+)",
         {
             "kernel": "[81234.1] python3[20931]: segfault at 8 ip 00007f3d5c1a2b10 sp 00007f3d2effc8e0 error 4 in libnccl.so.2.21.5[7f3d5c000000+8a00000]"
         },
@@ -164,7 +164,7 @@ TEXT = [
     Pattern(
         usage.NativeFrame,
         "ccl",
-        rf"^ *#?\d+ +0x[0-9a-f]+ (?:in )?(?P<function>[\w:~<>]+)\(?[^/]*? (?:from )?\S*?(?P<library>{_LIBRARY})",
+        rf"^ *#?\d+ +0x[0-9a-f]{{1,16}} (?:in )?(?P<function>[\w:~<>]{{1,200}}) ?\([^/\n]{{0,200}}/\S{{0,300}}?(?P<library>{_LIBRARY})",
         {
             "gdb": "#4  0x00007f3d5c1a2b10 in ncclGroupEndInternal () from /usr/lib/libnccl.so.2",
         },
@@ -172,7 +172,7 @@ TEXT = [
     Pattern(
         usage.NativeFrame,
         "ccl",
-        rf"^ *@ +0x[0-9a-f]+ \(?(?P<function>[\w:~<>]*)\S* .*?(?P<library>{_LIBRARY})",
+        rf"^ *@ +0x[0-9a-f]{{1,16}} \(?(?P<function>[\w:~<>]{{0,200}})[^/\n]{{0,200}}/\S{{0,300}}?(?P<library>{_LIBRARY})",
         {"glog": "    @     0x7f3d5c1a2b10 ncclGroupEnd (/usr/lib/libnccl.so.2+0x5a2b10)"},
     ),
     Pattern(

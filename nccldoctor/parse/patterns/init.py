@@ -35,7 +35,7 @@ NCCL = [
     ),
     _refused(
         " : invalid ",
-        r"(?P<reason>\w+ : invalid (?:root|type|reduction operation|count) .*)$",
+        r"^(?P<reason>\w+ : invalid (?:root|type|reduction operation|count) .*)$",
         all="AllReduce : invalid reduction operation 12 (must be within range 0..4)",
         root="Broadcast : invalid root 7 (root should be in the 0..4 range)",
     ),

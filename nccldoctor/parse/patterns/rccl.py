@@ -72,7 +72,7 @@ TEXT = [
     Pattern(
         torch.CudaError,
         "HIP error: ",
-        r"HIP error: (?P<reason>[^\n]*?)\s*$",
+        r"HIP error: (?P<reason>.*\S)",
         {"2.0+": "RuntimeError: HIP error: an illegal memory access was encountered"},
     ),
 ]
