@@ -112,7 +112,7 @@ def left_over() -> int:
     return found
 
 
-def step_time(watched: bool, out: Path, number: int, steps: int) -> float:
+def step_time(watched: bool, out: Path, number: int, steps: int, nproc: str) -> float:
     """Median step in milliseconds of one healthy run."""
     file = out / f"step-{number}-{watched}"
     environ = {**os.environ, "STEP_TIME_FILE": str(file)}
@@ -120,9 +120,9 @@ def step_time(watched: bool, out: Path, number: int, steps: int) -> float:
     if watched:
         folder = str(out / f"overhead-{number}")
         shutil.rmtree(folder, ignore_errors=True)
-        head = ["-m", "nccldoctor", "run", "--nproc", "2", "--run-dir", folder]
+        head = ["-m", "nccldoctor", "run", "--nproc", nproc, "--run-dir", folder]
     else:
-        head = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        head = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", nproc]
     subprocess.run(
         [sys.executable, *head, *arguments],
         env=environ,
@@ -134,12 +134,12 @@ def step_time(watched: bool, out: Path, number: int, steps: int) -> float:
     return float(file.read_text().split()[0])
 
 
-def overhead(out: Path, pairs: int, steps: int) -> dict[str, Any]:
+def overhead(out: Path, pairs: int, steps: int, nproc: str) -> dict[str, Any]:
     """Pairs of a plain and a watched run, in alternating order; the median of the pairs' ratios."""
     rows = []
     for number in range(pairs):
         order = (False, True) if number % 2 == 0 else (True, False)
-        times = {watched: step_time(watched, out, number, steps) for watched in order}
+        times = {watched: step_time(watched, out, number, steps, nproc) for watched in order}
         rows.append({"plain_ms": times[False], "watched_ms": times[True]})
         print(
             f"pair {number}: plain {times[False]:.3f} ms, watched {times[True]:.3f} ms", flush=True
@@ -183,6 +183,7 @@ def main() -> int:
     parser.add_argument("--modes", default=",".join(EXPECTED))
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--nproc", default="2", help="Ranks of the healthy loop.")
     parser.add_argument("--skip-overhead", action="store_true")
     parser.add_argument("--options", default="", help="Further options of nccldoctor run.")
     chosen = parser.parse_args()
@@ -200,7 +201,7 @@ def main() -> int:
     if result["modes"]:
         text = table(result["modes"]) + "\n"
     if not chosen.skip_overhead:
-        result["overhead"] = overhead(out, chosen.pairs, chosen.steps)
+        result["overhead"] = overhead(out, chosen.pairs, chosen.steps, chosen.nproc)
         cost = result["overhead"]
         text += (
             f"\nHealthy loop, {len(cost['pairs'])} pairs: {cost['median_percent']:+.2f} % in the median "
