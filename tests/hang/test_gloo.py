@@ -26,7 +26,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All scenarios, run side by side once."""
+    """All scenarios, run once, a few at a time."""
     folder = tmp_path_factory.mktemp("gloo")
     script = Path(__file__).with_name("gloo_runs.py")
     names = ["ok", "wrong_size", *EXPECTED]
