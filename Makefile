@@ -1,4 +1,12 @@
-# make demo: $(VENV)/.torch
+# make demo: see nccldoctor catch a hung rank on this machine.   make test: everything that CI runs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTEST ?= -n 2 --dist loadfile
+
+.PHONY: demo test lint docs clean
+
+demo: $(VENV)/.torch
 	@rm -rf .demo
 	@$(BIN)/nccldoctor run --nproc 2 --hang-timeout 10 --run-dir .demo examples/demo_train.py; \
 	test -f .demo/report.html && echo "The report: $(CURDIR)/.demo/report.html"
