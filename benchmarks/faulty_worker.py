@@ -93,6 +93,41 @@ def recv_without_send(device: torch.device, odd: bool) -> None:
     steps(device, 1)
 
 
+def _captured(device: torch.device) -> tuple[torch.cuda.CUDAGraph, torch.Tensor]:
+    """An all_reduce in a CUDA graph; the watchdog does not see its replays."""
+    x = torch.ones(1 << 20, device=device)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            dist.all_reduce(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        dist.all_reduce(x)
+    graph.replay()
+    torch.cuda.synchronize()
+    return graph, x
+
+
+def graph_replays(device: torch.device, odd: bool) -> None:
+    graph, _ = _captured(device)
+    if odd:
+        fault()
+    for _ in range(2 if odd else 3):
+        graph.replay()
+    torch.cuda.synchronize()
+    if odd:
+        time.sleep(FOREVER)
+
+
+def graph_destroy(device: torch.device, odd: bool) -> None:
+    """All ranks destroy the group while a captured graph still holds its communicator."""
+    kept = _captured(device)
+    fault()
+    dist.destroy_process_group()
+    del kept
+
+
 def kill(device: torch.device, odd: bool) -> None:
     if odd:
         fault()
@@ -178,6 +213,8 @@ MODES = {
     "wrong_size": wrong_size,
     "group_order": group_order,
     "recv_without_send": recv_without_send,
+    "graph_replays": graph_replays,
+    "graph_destroy": graph_destroy,
     "kill": kill,
     "segv": segv,
     "exit": leave,
@@ -214,7 +251,8 @@ def main() -> None:
         timed(device, chosen.steps, chosen.step_ms)
     else:
         MODES[chosen.mode](device, odd)
-    dist.destroy_process_group()
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ EXPECTED: dict[str, tuple[int, tuple[str, ...] | None]] = {
     "group_order": (124, ("COLL03",)),
     "recv_without_send": (124, ("COLL04", "HANG01", "HANG02")),
     "late_init": (124, ("INIT01",)),
+    "graph_replays": (124, ("COLL05", "HANG01", "HANG02")),
+    "graph_destroy": (124, ("HANG06", "COLL05")),
     "kill": (137, ("CRASH01",)),
     "segv": (139, ("CRASH01", "CRASH03")),
     "exit": (7, ("CRASH01",)),
