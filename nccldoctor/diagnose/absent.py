@@ -87,6 +87,36 @@ def by_stacks(job: Job) -> Iterable[Found]:
     )
 
 
+def off_record(job: Job) -> Iterable[Found]:
+    """The job was seen to hang with nothing pending on record, and only the stacks tell who waits and who is elsewhere."""
+    hangs = job.events(HangObserved)
+    recorded = [lane for lanes in _recorded(job).values() for lane in lanes.values()]
+    if not hangs or len(recorded) < 2 or any(n.completed != n.issued for n in recorded):
+        return
+    stacks = places.stacks(job)
+    ranked = {rank: s for p, s in stacks.items() if (rank := job.processes[p].rank) is not None}
+    inside = {r: s for r, s in ranked.items() if places.waits(s.frames)}
+    outside = {r: s for r, s in ranked.items() if r not in inside}
+    if not outside or len(outside) > len(inside):
+        return
+    ranks = tuple(sorted(outside))
+    spots = places.grouped(places.positions(job, ranked, {}))
+    yield Found(
+        title=(
+            f"{who_ranks(ranks, job.hosts_of_ranks(ranks))} {'is' if len(ranks) == 1 else 'are'} elsewhere while "
+            f"{who_ranks(tuple(inside), ()).lower()} wait{'s' * (len(inside) == 1)} on the GPU for a collective that is on no record ({spots})"
+        ),
+        evidence=(hangs[0].line, *(s.line for s in [*outside.values(), *inside.values()][:4])),
+        confidence=Confidence.MEDIUM,
+        ranks=ranks,
+        hosts=job.hosts_of_ranks(ranks),
+        explanation=(
+            "Every recorded call has ended, and still the job stands. Calls replayed from a CUDA graph leave no trace in "
+            "the flight recorder, the watchdog and RAS: count the replays on each rank."
+        ),
+    )
+
+
 def _recorded(job: Job) -> dict[str, dict[int, Lane]]:
     found: dict[str, dict[int, Lane]] = {}
     for lane in job.lanes:

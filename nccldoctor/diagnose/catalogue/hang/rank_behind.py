@@ -48,6 +48,8 @@ def check(job: Job) -> Iterable[Found]:
         yield from list(absent.named(job)) or absent.without_dump(job)
         if not job.lanes:
             yield from list(absent.seen(job)) or absent.by_stacks(job)
+        else:
+            yield from absent.off_record(job)
         return
     signs = stuck.signs(job)
     tangle = standing.tangle(found, _outside(job, found))
