@@ -16,7 +16,13 @@ from nccldoctor.model.source import Line
 RESYNC = 64
 """So many calls must agree after a gap before it counts as lines that the log lost."""
 
+RESYNC_CALM = 8, 4, 2
+"""As many suffice where no message says that anything stands still: a call left out would have stopped the job."""
+
 MOST_LOST = 16
+MOST_KINDS = 8
+"""Different sequences to compare with each other, where several logs have lost lines."""
+
 _STEP = 1 << 16
 
 
@@ -25,8 +31,11 @@ def diverge(
     digests: Sequence[Digest],
     tracks: Mapping[str, Mapping[int, Track]],
     reader: Reader,
+    calm: bool,
 ) -> tuple[list[Divergence], dict[tuple[str, int], int]]:
     """The first difference per communicator and source, and how many lines of which rank's log are lost.
+
+    `calm`: no message in the evidence says that a call failed or waited too long.
 
     A gap after which everything agrees again is a lost line and no difference: it is counted in the second result,
     by (communicator, rank), and shown as a divergence with `torn`.
@@ -42,7 +51,7 @@ def diverge(
                 if known is None or known.count < table.count:
                     tables[seat[0]][seat[1]] = table
     for ident in sorted(tables):
-        found += _in_tables(ident, tables[ident], reader, lost)
+        found += _in_tables(ident, tables[ident], reader, lost, calm)
     for ident in sorted(tracks):
         if divergence := _in_tracks(ident, tracks[ident]):
             found.append(divergence)
@@ -64,7 +73,11 @@ def restore(lanes: Sequence[Lane], lost: Mapping[tuple[str, int], int]) -> list[
 
 
 def _in_tables(
-    ident: str, tables: dict[int, CallTable], reader: Reader, lost: dict[tuple[str, int], int]
+    ident: str,
+    tables: dict[int, CallTable],
+    reader: Reader,
+    lost: dict[tuple[str, int], int],
+    calm: bool,
 ) -> list[Divergence]:
     """Steps over windows that agree and looks into those that do not; a rank with lost lines is shifted."""
     shift: dict[int, int] = dict.fromkeys(tables, 0)
@@ -85,6 +98,8 @@ def _in_tables(
         ordinal = position + offset + 1
         calls = {rank: window[offset] for rank, window in here.items() if offset < len(window)}
         gaps = _gaps(calls, tables, reader, shift, ordinal)
+        if calm and not gaps:
+            gaps = _many_gaps(list(calls), tables, reader, shift, ordinal)
         if not gaps:
             lines = {
                 rank: Line(tables[rank].file, tables[rank].last_line, tables[rank].last_text)
@@ -173,6 +188,48 @@ def _gap(
     for gap in range(1, MOST_LOST + 1):
         if theirs[gap : gap + RESYNC] == ours:
             return gap
+    return None
+
+
+def _many_gaps(
+    ranks: Sequence[int],
+    tables: Mapping[int, CallTable],
+    reader: Reader,
+    shift: Mapping[int, int],
+    ordinal: int,
+) -> dict[int, int]:
+    """The same where several logs lost lines close together: each sequence against each other one.
+
+    A call that one rank made instead of another stands in its place and leaves no gap.
+    """
+    kinds: dict[tuple[Call, ...], list[int]] = defaultdict(list)
+    for rank in ranks:
+        kinds[_calls(tables[rank], reader, ordinal - shift[rank], RESYNC)].append(rank)
+    if len(kinds) > MOST_KINDS:
+        return {}
+    found: dict[int, int] = {}
+    for ours, torn in kinds.items():
+        gaps = [_lost(ours, theirs) for theirs in kinds if theirs != ours]
+        if None in gaps:
+            return {}
+        if most := max((gap for gap in gaps if gap), default=0):
+            found |= dict.fromkeys(torn, most)
+    return found
+
+
+def _lost(ours: tuple[Call, ...], theirs: tuple[Call, ...]) -> int | None:
+    """How many calls ours lack at the start; None when the two do not differ by a gap in one of them."""
+    if ours[0] == theirs[0]:
+        return 0
+    for length in RESYNC_CALM:
+        mine, other = ours[:length], theirs[:length]
+        if min(len(mine), len(other)) < 2 or mine[1:] == other[1:]:
+            continue
+        for gap in range(1, MOST_LOST + 1):
+            if theirs[gap : gap + len(mine)] == mine:
+                return gap
+            if ours[gap : gap + len(other)] == other:
+                return 0
     return None
 
 

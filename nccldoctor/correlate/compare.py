@@ -6,7 +6,23 @@ from dataclasses import dataclass
 from nccldoctor.correlate import align, lanes, recorded, transfers
 from nccldoctor.correlate.places import Places, Reader
 from nccldoctor.model.digest import Digest
+from nccldoctor.model.events.state import HangObserved, RasSnapshot, RecorderDump
+from nccldoctor.model.events.torch import DumpSignal, GlooError, PythonException, WatchdogTimeout
+from nccldoctor.model.events.trouble import ErrorReturned, PeerClosed, Warned
 from nccldoctor.model.job import Divergence, Lane, Transfer
+
+_TROUBLE = (
+    HangObserved,
+    RasSnapshot,
+    RecorderDump,
+    DumpSignal,
+    GlooError,
+    PythonException,
+    WatchdogTimeout,
+    ErrorReturned,
+    PeerClosed,
+    Warned,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +37,14 @@ class Compared:
 def compare(places: Places, digests: Sequence[Digest], reader: Reader) -> Compared:
     """Compares the calls of all ranks; `reader` re-reads calls of a log."""
     tracks = recorded.tracks(places, digests)
-    divergences, lost = align.diverge(places, digests, tracks, reader)
+    divergences, lost = align.diverge(places, digests, tracks, reader, _is_calm(digests))
     return Compared(
         lanes=align.restore(lanes.build(places, digests, tracks), lost),
         divergences=divergences,
         transfers=transfers.unmatched(places, digests),
     )
+
+
+def _is_calm(digests: Sequence[Digest]) -> bool:
+    """Does nothing say that a call failed or waited too long, and was nobody led to ask what the ranks do?"""
+    return not any(isinstance(e, _TROUBLE) for d in digests for e in d.events)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nccldoctor.diagnose import places
+from nccldoctor.diagnose import places, standing
 from nccldoctor.diagnose.stuck import signs
 from nccldoctor.diagnose.words import ranges
 from nccldoctor.model.calls import Call
@@ -49,10 +49,22 @@ def partings(job: Job) -> list[Parting]:
             by_comm.setdefault(divergence.communicator, []).append(divergence)
     found = []
     for ident, told in sorted(by_comm.items()):
+        if _only_lines_lost(job, ident):
+            continue
         best = min(told, key=lambda d: (d.origin is not Origin.RECORDER, d.ordinal))
         sources = tuple(dict.fromkeys(d.origin for d in [best, *told]))
         found.append(Parting(job.communicator(ident), best, sources))
     return found
+
+
+def _only_lines_lost(job: Job, ident: str) -> bool:
+    """Did all ranks finish the communicator, though by their logs some made fewer calls than others?"""
+    issued = {
+        lane.issued
+        for lane in job.lanes
+        if lane.communicator == ident and lane.origin is Origin.CALLS
+    }
+    return len(issued) > 1 and standing.finished(job.communicator(ident))
 
 
 def parted(job: Job, communicator: str) -> bool:

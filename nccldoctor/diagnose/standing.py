@@ -122,10 +122,15 @@ Node = int | tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Tangle:
-    """How the waits hang together. `roots` wait for nobody; `cycle` are processes that wait for each other."""
+    """How the waits hang together. `roots` wait for nobody; `cycle` are processes that wait for each other.
+
+    `held` are all that wait in a collective for somebody, or in a send or receive where that does not leave nobody to
+    wait for.
+    """
 
     roots: dict[Node, list[Wait]]
     cycle: list[tuple[Node, Wait, Node]]
+    held: frozenset[Node] = frozenset()
 
 
 def node(comm: Communicator, rank: int) -> Node:
@@ -133,8 +138,38 @@ def node(comm: Communicator, rank: int) -> Node:
     return process if process is not None else (comm.id, rank)
 
 
-def tangle(found: Iterable[Wait], outside: frozenset[Node] = frozenset()) -> Tangle:
-    """Follows who waits for whom over all communicators; nodes in `outside` are known not to wait."""
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A process that has sent or received more often than its peer has met it, and may wait for that."""
+
+    node: Node
+    peer: Node
+    receives: bool
+
+
+def transfers(job: Job) -> list[Held]:
+    """The ends of point-to-point calls that do not meet, each with the peer that it waits for."""
+    found = []
+    for transfer in job.transfers:
+        comm = job.communicator(transfer.communicator)
+        ends = node(comm, transfer.source), node(comm, transfer.target)
+        if transfer.received > transfer.sent:
+            found.append(Held(ends[1], ends[0], True))
+        elif transfer.sent > transfer.received:
+            found.append(Held(ends[0], ends[1], False))
+    return found
+
+
+def tangle(
+    found: Iterable[Wait],
+    outside: frozenset[Node] = frozenset(),
+    transfers: Iterable[Held] = (),
+) -> Tangle:
+    """Follows who waits for whom over all communicators; nodes in `outside` are known not to wait.
+
+    A rank that waits in a send or receive is no root, as long as one that does not is left: a small send ends without
+    its receive, so that a receive says more.
+    """
     edges: dict[Node, list[tuple[Wait, Node]]] = defaultdict(list)
     awaited: dict[Node, list[Wait]] = defaultdict(list)
     for wait in found:
@@ -146,7 +181,13 @@ def tangle(found: Iterable[Wait], outside: frozenset[Node] = frozenset()) -> Tan
             if source not in outside:
                 edges[source] += [(wait, node(comm, b)) for b in wait.behind]
     roots = {n: of for n, of in awaited.items() if not edges.get(n)}
-    return Tangle(roots, [] if roots else _cycle(edges, awaited))
+    held = frozenset(n for n, onward in edges.items() if onward)
+    pairs = [t for t in transfers if t.node not in outside]
+    for kind in (pairs, [t for t in pairs if t.receives]):
+        waiting = {t.node for t in kind}
+        if left := {n: of for n, of in roots.items() if n not in waiting}:
+            return Tangle(left, [], held | waiting)
+    return Tangle(roots, [] if roots else _cycle(edges, awaited), held)
 
 
 def _cycle(

@@ -3,12 +3,13 @@
 Point-to-point calls meet by order between two ranks. With NCCL a send larger than the buffer does not return before
 its receive runs, so two ranks that both send first wait for each other for ever. Pipeline schedules that differ by one
 microbatch between stages are the usual reason. Receives from any source match every sender and are not compared.
-A job under way always has some ends open: only with signs of a hang is this a fault.
+A job under way always has some ends open: only with signs of a hang is this a fault. Nor is it one where the rank that
+owes the other end is kept, in a collective, by a third that is merely behind (HANG01), or is that rank itself.
 """
 
 from collections.abc import Iterable, Sequence
 
-from nccldoctor.diagnose import places, stuck
+from nccldoctor.diagnose import places, standing, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.words import ranges
 from nccldoctor.model.finding import Confidence, Severity
@@ -33,13 +34,30 @@ def check(job: Job) -> Iterable[Found]:
     if not signs:
         return
     by_comm: dict[str, list[Transfer]] = {}
-    for transfer in job.transfers:
+    for transfer in _of_its_own(job):
         by_comm.setdefault(transfer.communicator, []).append(transfer)
     for ident, transfers in sorted(by_comm.items()):
         comm = job.communicator(ident)
         best = [t for t in transfers if t.origin is Origin.RECORDER] or transfers
         circle = _circle([t for t in best if t.sent > t.received])
         yield _circled(job, comm, circle, best, signs) if circle else _found(job, comm, best, signs)
+
+
+def _of_its_own(job: Job) -> list[Transfer]:
+    """The transfers that do not follow from a rank which is behind in a collective and waits for nobody."""
+    pairs = standing.transfers(job)
+    tangle = standing.tangle(standing.waits(job), transfers=pairs)
+    if not tangle.roots or any(h.node in tangle.roots for h in pairs):
+        return list(job.transfers)
+    return [t for t in job.transfers if _owing(job, t) not in (*tangle.roots, *tangle.held)]
+
+
+def _owing(job: Job, transfer: Transfer) -> standing.Node | None:
+    """Who has not met the other end; None where both came, with sizes that differ."""
+    if transfer.sent == transfer.received:
+        return None
+    rank = transfer.target if transfer.sent > transfer.received else transfer.source
+    return standing.node(job.communicator(transfer.communicator), rank)
 
 
 def _circle(open_sends: Sequence[Transfer]) -> list[int]:

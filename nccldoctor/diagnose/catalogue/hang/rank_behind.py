@@ -52,7 +52,7 @@ def check(job: Job) -> Iterable[Found]:
             yield from absent.off_record(job)
         return
     signs = stuck.signs(job)
-    tangle = standing.tangle(found, _outside(job, found))
+    tangle = standing.tangle(found, _outside(job, found), standing.transfers(job))
     reported: set[str] = set()
     for wait in _by_worth(tangle.roots):
         comm = wait.communicator
@@ -101,7 +101,34 @@ def _is_excerpt(job: Job, wait: Wait, signs: Sequence[stuck.Sign]) -> bool:
     behind = [lanes[r] for r in wait.behind]
     if stuck.is_excerpt(job, [*behind, lanes[wait.waiting[0]]]) or stuck.is_cut(job, behind):
         return True
+    if all(_went_on(job, lane) for lane in behind):
+        return True
     return any(lanes[r].issued != wait.standing.ordinal for r in wait.waiting)
+
+
+def _went_on(job: Job, lane: Lane) -> bool:
+    """Did the rank then call, on other communicators, as often as anyone there? Then its log may have lost a line."""
+    if lane.line is None:
+        return False
+    later = [
+        other
+        for other in job.lanes
+        if other.origin is Origin.CALLS
+        and other.communicator != lane.communicator
+        and other.line is not None
+        and other.line.file == lane.line.file
+        and other.line.number > lane.line.number
+        and _process(job, other) == _process(job, lane)
+    ]
+    most = {other.communicator: 0 for other in later}
+    for other in job.lanes:
+        if other.origin is Origin.CALLS and other.communicator in most:
+            most[other.communicator] = max(most[other.communicator], other.issued)
+    return bool(later) and all(other.issued == most[other.communicator] for other in later)
+
+
+def _process(job: Job, lane: Lane) -> int | None:
+    return job.communicator(lane.communicator).members[lane.rank].process
 
 
 def _found(

@@ -1,0 +1,90 @@
+"""The wheel and the sdist: what they contain, and that the wheel works where there is nothing else."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = (
+    "nccldoctor/py.typed",
+    "nccldoctor/report/schema.json",
+    "nccldoctor/knowledge/variables.json",
+    "nccldoctor/lint/torch_names.json",
+    "nccldoctor/collect/selftest/worker.py",
+)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        importlib.util.find_spec("build") is None, reason="the package `build` is not installed"
+    ),
+]
+
+
+def call(*words: str, cwd: Path, code: int = 0) -> str:
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == code, f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A folder with the sdist and, built from that, the wheel."""
+    folder = tmp_path_factory.mktemp("dist")
+    call(sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT), cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    (found,) = built.glob("*.whl")
+    return found
+
+
+def test_the_wheel_has_all_that_it_needs(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        names = set(file.namelist())
+    templates = {f"nccldoctor/templates/{path.relative_to(ROOT / 'templates')}" for path in (ROOT / "templates").rglob("*") if path.is_file()}  # fmt: skip
+    assert templates
+    assert {*SHIPPED, *templates} <= names
+    assert not [n for n in names if n.split("/")[0] not in ("nccldoctor",) and ".dist-info/" not in n]  # fmt: skip
+    assert not [n for n in names if "__pycache__" in n]
+
+
+def test_the_sdist_has_the_tests_and_samples(built):
+    (found,) = built.glob("*.tar.gz")
+    with tarfile.open(found) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    wanted = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "tests/test_packaging.py", "sample_logs/TRUTH.json")  # fmt: skip
+    assert set(wanted) <= names
+
+
+@pytest.mark.skipif(importlib.util.find_spec("twine") is None, reason="twine is not installed")
+def test_the_index_would_show_the_description(built):
+    files = [str(path) for path in sorted(built.iterdir())]
+    assert call(sys.executable, "-m", "twine", "check", "--strict", *files, cwd=built).count("PASSED") == 2  # fmt: skip
+
+
+def test_the_wheel_works_alone(wheel, tmp_path):
+    """Needs a package index, for the dependencies."""
+    call(sys.executable, "-m", "venv", "fresh", cwd=tmp_path)
+    python = tmp_path / "fresh" / "bin" / "python"
+    install = (str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", str(wheel))
+    done = subprocess.run(install, cwd=tmp_path, capture_output=True, text=True, check=False)
+    if done.returncode and "No matching distribution" in done.stderr:
+        pytest.skip("no package index can be reached")
+    assert done.returncode == 0, done.stderr[-2000:]
+    tool = str(python.with_name("nccldoctor"))
+    assert "Commands" in call(tool, "--help", cwd=tmp_path)
+    sample = str(ROOT / "sample_logs" / "2.28.9-dup-gpu")
+    report = json.loads(call(tool, "parse", sample, "--json", "-", cwd=tmp_path, code=1))
+    assert report["verdict"]["code"] == "INIT02"
+    call(tool, "parse", sample, "--html", "report.html", cwd=tmp_path, code=1)
+    assert (tmp_path / "report.html").stat().st_size > 10_000
