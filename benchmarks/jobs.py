@@ -20,6 +20,12 @@ HANGS = ("skip", "stop", "op", "size", "dtype", "order")
 """After these PyTorch's watchdog speaks on some of the other ranks. Without any sign of a hang, a log that ends earlier
 than others is no proof: it may just have been copied earlier."""
 
+WATCHDOG = (
+    "[rank{rank}]:[E1130 04:28:11.{rank:06d}001 ProcessGroupNCCL.cpp:689] [Rank {rank}] Watchdog caught collective operation "
+    "timeout: WorkNCCL(SeqNum=77, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for 600020 "
+    "milliseconds before timing out."
+)
+
 EXPECTED = {
     "skip": ("HANG01", "COLL01", "COLL02", "COLL03"),
     "stop": ("HANG01",),
@@ -405,11 +411,7 @@ def _watchdog(job: Job, rank: int) -> list[str]:
     """What PyTorch prints on a rank that has waited too long; numbers of its own, that name no communicator."""
     if job.truth.kind not in HANGS or rank in job.truth.ranks or rank % 3 == 2:
         return []
-    front = f"[rank{rank}]:[E1130 04:28:11.{rank:06d}"
-    return [
-        f"{front}001 ProcessGroupNCCL.cpp:689] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=77, "
-        "OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for 600020 milliseconds before timing out."
-    ]
+    return [WATCHDOG.format(rank=rank)]
 
 
 def _trouble(job: Job, rank: int, bare: str) -> list[str]:

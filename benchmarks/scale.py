@@ -16,7 +16,18 @@ from dataclasses import asdict
 from pathlib import Path
 
 import generate
-from jobs import DIALECTS, EXPECTED, KINDS, Noise, Shape, Truth, hurt, make, write
+from jobs import (
+    DIALECTS,
+    EXPECTED,
+    KINDS,
+    WATCHDOG,
+    Noise,
+    Shape,
+    Truth,
+    hurt,
+    make,
+    write,
+)
 
 from nccldoctor import doctor
 from nccldoctor.model.finding import Severity
@@ -123,6 +134,7 @@ def large(ranks: int, megabytes: int, workers: int, where: Path) -> None:
     made = generate.ranks(ranks // 8, 8, 1, "", "")
     try:
         generate.write_files(folder, made, calls, generate.Faults(stop={culprit: calls - 7}), False)  # type: ignore[arg-type]
+        (folder / "rank0.out").write_text(WATCHDOG.format(rank=0))
         size = sum(f.stat().st_size for f in folder.iterdir())
         inputs = doctor.gather([str(folder)])
         began = time.perf_counter()

@@ -200,7 +200,8 @@ def _many_gaps(
 ) -> dict[int, int]:
     """The same where several logs lost lines close together: each sequence against each other one.
 
-    A call that one rank made instead of another stands in its place and leaves no gap.
+    A call that one rank made instead of another stands in its place and leaves no gap. Where every rank would lack
+    calls that others have, nothing is explained: one of them at least must go forward.
     """
     kinds: dict[tuple[Call, ...], list[int]] = defaultdict(list)
     for rank in ranks:
@@ -214,7 +215,7 @@ def _many_gaps(
             return {}
         if most := max((gap for gap in gaps if gap), default=0):
             found |= dict.fromkeys(torn, most)
-    return found
+    return found if len(found) < len(ranks) else {}
 
 
 def _lost(ours: tuple[Call, ...], theirs: tuple[Call, ...]) -> int | None:
