@@ -5,6 +5,9 @@ from nccldoctor.parse.pattern import Pattern
 
 _GROUP = r"\[PG (?:ID )?(?P<group_id>\d+)(?: PG GUID (?P<group>[^\s(\]]+))?(?: ?\((?P<description>[^)]*)\))? Rank (?P<group_rank>\d+)\]"
 
+_OLD_GROUP = r"\[PG (?P<group>\d+)(?: ?\((?P<description>[^)]*)\))? Rank (?P<group_rank>\d+)\]"
+"""Before 2.5 a group is told by its name alone."""
+
 TEXT = [
     Pattern(
         torch.WatchdogTimeout,
@@ -25,6 +28,17 @@ TEXT = [
         r"last enqueued work: (?P<enqueued>-?\d+), last completed work: (?P<completed>-?\d+)",
         {
             "2.6+": "[PG ID 0 PG GUID 0(default_pg) Rank 0]  failure detected by watchdog at work sequence id: 4 PG status: last enqueued work: 4, last completed work: 3"
+        },
+    ),
+    Pattern(
+        torch.GroupProgress,
+        "last enqueued NCCL work: ",
+        _OLD_GROUP
+        + r" (?:Timeout at NCCL work|Exception \(either an error or timeout\) detected by watchdog at work): "
+        r"(?P<failed_sequence>\d+), last enqueued NCCL work: (?P<enqueued>-?\d+), last completed NCCL work: (?P<completed>-?\d+)",
+        {
+            "2.3": "[PG 1 Rank 0] Timeout at NCCL work: 12, last enqueued NCCL work: 14, last completed NCCL work: 11.",
+            "2.4": "[PG 0 (default_pg) Rank 6] Exception (either an error or timeout) detected by watchdog at work: 5, last enqueued NCCL work: 5, last completed NCCL work: 4.",
         },
     ),
     Pattern(
