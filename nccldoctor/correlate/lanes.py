@@ -69,6 +69,7 @@ def _from_calls(places: Places, digests: Sequence[Digest]) -> Iterable[Lane]:
             origin=Origin.CALLS,
             issued=table.count,
             by_op=_by_op(table),
+            mix=table.mix,
             last=table.last,
             recent=recent,
             first_recent=table.count - len(recent) + 1,

@@ -163,7 +163,7 @@ def _graph(job: Job) -> dict[str, Any] | None:
 
 
 def _mix(job: Job) -> list[dict[str, Any]]:
-    """How often which call was made: with sizes where a flight recorder tells, else per operation from the logs."""
+    """How often which call was made, as the flight recorders tell, else the logs."""
     counts: dict[str, Counter[tuple[str, int | None, str | None]]] = {}
     for dump in job.events(RecorderDump):
         for entry, number in shapes(dump.entries):
@@ -173,7 +173,8 @@ def _mix(job: Job) -> list[dict[str, Any]]:
         for lane in job.lanes:
             if lane.origin is Origin.CALLS:
                 own = counts.setdefault(job.communicator(lane.communicator).name, Counter())
-                own.update({(op, None, None): number for op, number in lane.by_op.items()})
+                for logged, number in lane.mix.items():
+                    own[logged.op, logged.count, logged.datatype] += number
     return [
         {
             "communicator": group,

@@ -133,7 +133,8 @@ class Lane:
     """How far one rank is on one communicator, by one source.
 
     `issued` counts the collectives that it started to call (from 1), `completed` those known to have ended, None
-    where the source cannot tell. `by_op` are launch counts per operation (RAS). `recent` are its last calls,
+    where the source cannot tell. `by_op` are launch counts per operation, `mix` those per distinct call where the log has
+    its calls. `recent` are its last calls,
     oldest first, with `first_recent` the ordinal of the first of them. `seen` counts the moments at which the source
     has shown just this; `frames` are where the last call was made, where a recorder tells.
     """
@@ -144,6 +145,7 @@ class Lane:
     issued: int
     completed: int | None = None
     by_op: Mapping[str, int] = field(default_factory=dict)
+    mix: Mapping[Call, int] = field(default_factory=dict)
     last: Call | None = None
     recent: tuple[Call, ...] = ()
     first_recent: int = 1
