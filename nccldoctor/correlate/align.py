@@ -20,6 +20,9 @@ RESYNC_CALM = 8, 4, 2
 """As many suffice where no message says that anything stands still: a call left out would have stopped the job."""
 
 MOST_LOST = 16
+MOST_TORN = 256
+"""Gaps on one communicator, after which logs are too torn to be put together again."""
+
 MOST_KINDS = 8
 """Different sequences to compare with each other, where several logs have lost lines."""
 
@@ -98,7 +101,7 @@ def _in_tables(
         ordinal = position + offset + 1
         calls = {rank: window[offset] for rank, window in here.items() if offset < len(window)}
         gaps = _gaps(calls, tables, reader, shift, ordinal)
-        if calm and not gaps:
+        if calm and not gaps and len(torn) < MOST_TORN:
             gaps = _many_gaps(list(calls), tables, reader, shift, ordinal)
         if not gaps:
             lines = {
