@@ -13,15 +13,16 @@ _MOST_MEMO = 1 << 21
 
 _POSSESSIVE = "+" if sys.version_info >= (3, 11) else ""
 _LONGS = "|".join(rf"\x8a\x{n:02x}.{{{n}}}" for n in range(10))
+_TEXTS = "|".join(rf"\x{n:02x}\x00\x00\x00.{{{n}}}" for n in range(80))
 _SHORT = rf"[\]}})(0tuesaN\x85-\x89]*{_POSSESSIVE}"
 _RUN = re.compile(
     (
-        rf"(?:{_SHORT}(?:[Kqh].|r..[\x00-\x1f]\x00|M..|j.{{4}}|\x8a\x08.{{8}}|J.{{4}}|G.{{8}}|{_LONGS}))"
+        rf"(?:{_SHORT}(?:[Kqh].|r..[\x00-\x1f]\x00|M..|j.{{4}}|\x8a\x08.{{8}}|J.{{4}}|G.{{8}}|X(?:{_TEXTS})|{_LONGS}))"
         rf"*{_POSSESSIVE}{_SHORT}"
     ).encode(),
     re.S,
 )
-"""Opcodes of lists, dicts, tuples, numbers and the memo, whose length is fixed."""
+"""Opcodes of lists, dicts, tuples, numbers, short texts and the memo; longer texts are stepped over one by one."""
 
 
 class Refused(Exception):

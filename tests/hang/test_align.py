@@ -7,8 +7,10 @@ from nccldoctor.correlate.compare import compare
 from nccldoctor.correlate.places import Places
 from nccldoctor.model.calls import WINDOW, Call, CallTable
 from nccldoctor.model.digest import Digest
+from nccldoctor.model.event import Event
+from nccldoctor.model.events.torch import WatchdogTimeout
 from nccldoctor.model.job import Communicator, Divergence, Lane, Member, Origin
-from nccldoctor.model.source import Kind, Source
+from nccldoctor.model.source import Kind, Line, Source
 
 SUM = Call("AllReduce", 1024, "float32", "sum", 0)
 SMALL = Call("AllReduce", 8, "float32", "sum", 0)
@@ -16,7 +18,12 @@ CAST = Call("Broadcast", 1024, "float32", "sum", 0)
 GATHER = Call("AllGather", 16, "int64", "sum", 0)
 
 
-def _compare(streams: Sequence[list[Call]]) -> tuple[list[Lane], list[Divergence]]:
+STUCK = WatchdogTimeout(
+    line=Line("0.log", 1, ""), group_rank=0, sequence=1, op="ALLREDUCE", timeout_ms=1, ran_ms=1
+)
+
+
+def _compare(streams: Sequence[list[Call]], *events: Event) -> tuple[list[Lane], list[Divergence]]:
     members = tuple(Member(r, process=r, global_rank=r) for r in range(len(streams)))
     comm = Communicator("0xa", "communicator 0xa", len(streams), members)
     asked: list[tuple[int, int]] = []
@@ -27,7 +34,7 @@ def _compare(streams: Sequence[list[Call]]) -> tuple[list[Lane], list[Divergence
 
     places = Places({"0xa": comm}, lambda t: ("0xa", t.pid), lambda g, r: None)
     digests = [
-        Digest(Source(f"{pid}.log", Kind.LOG, 0), calls=(_table(pid, calls),))
+        Digest(Source(f"{pid}.log", Kind.LOG, 0), events, (_table(pid, calls),))
         for pid, calls in enumerate(streams)
     ]
     found = compare(places, digests, reader)
@@ -100,6 +107,6 @@ def test_mismatch_after_lost_lines() -> None:
 
 def test_skipped_call_shortly_before_the_end_is_a_mismatch() -> None:
     skipped = HEALTHY[:5950] + HEALTHY[5951:5960]
-    _, divergences = _compare([HEALTHY[:5960], HEALTHY[:5960], skipped])
+    _, divergences = _compare([HEALTHY[:5960], HEALTHY[:5960], skipped], STUCK)
     assert [(d.ordinal, d.torn) for d in divergences] == [(5951, False)]
     assert divergences[0].origin is Origin.CALLS
