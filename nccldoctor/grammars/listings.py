@@ -54,6 +54,15 @@ def ring(text: str) -> tuple[int, ...]:
     return _read(_ring(), text, int)
 
 
+def matrix_row(text: str) -> tuple[str, tuple[str, ...]] | None:
+    """Device and links of a row of `nvidia-smi topo -m`: `GPU0 X NV18 SYS 0-31 0 N/A`; None for any other line."""
+    try:
+        name, links = _matrix_row().parse_string(text)
+    except pp.ParseException:
+        return None
+    return name, tuple(links)
+
+
 def devices(text: str) -> tuple[NetDevice, ...]:
     """The devices of ` [0]mlx5_0:1/IB [1]={[0] mlx5_1:1/IB, [1] mlx5_2:1/IB} [RO]` or ` [0]eth0:192.0.2.1<0>`."""
     return _read(_devices(), text, NetDevice)
@@ -137,3 +146,11 @@ def _paths() -> pp.ParserElement:
         lambda t: PathTo(t[0], int(t["hops"]), float(t["bandwidth"]), t["kind"])
     )
     return pp.ZeroOrMore(made)
+
+
+@cache
+def _matrix_row() -> pp.ParserElement:
+    """Links end where the affinities begin; rocm-smi writes 0 on the diagonal, nvidia-smi X."""
+    name = pp.Regex(r"(?:GPU|NIC|mlx)[\w-]*")
+    link = pp.Regex(r"(?:X|SYS|NODE|PHB|PXB|PIX|NV\d{1,3}|PHC|XGMI|PCIE|SOC|0|\?)(?=\s|$)")
+    return name + pp.Group(link[1, ...])

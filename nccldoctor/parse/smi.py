@@ -5,14 +5,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nccldoctor.grammars.listings import matrix_row
 from nccldoctor.model.digest import Coverage, Digest
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.state import GpuState, LinkMatrix
 from nccldoctor.model.source import NOBODY, Line, Source, Speaker
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+LONGEST_ROW = 4096
 _DEVICE = re.compile(r"^(?:GPU|NIC|mlx)[\w-]*$")
-_LINK = re.compile(r"^(?:X|SYS|NODE|PHB|PXB|PIX|NV\d+|PHC|XGMI|PCIE|SOC|\?)$")
 _NVLINK_GPU = re.compile(r"^GPU (\d{1,6}): (.{1,100}?) \(UUID: ([\w-]+)\)")
 _NVLINK = re.compile(r"^\s+Link (\d{1,4}): (?:(\d{1,6}(?:\.\d{1,6})?) GB/s|<?inactive>?)")
 _TABLE_GPU = re.compile(
@@ -75,21 +76,17 @@ def _matrices(lines: Sequence[Line]) -> Iterable[LinkMatrix]:
     start = lines[0] if lines else Line("", 0, "")
     links: dict[tuple[str, str], str] = {}
     for line in [*lines, Line("", 0, "")]:
-        words = line.text.split()
-        if devices and words and words[0] in devices and _is_row(words[1 : len(devices) + 1]):
-            for name, link in zip(devices, words[1 : len(devices) + 1], strict=True):
-                if name != words[0]:
-                    links[words[0], name] = link
+        row = matrix_row(line.text[:LONGEST_ROW]) if devices else None
+        if devices and row and row[0] in devices and len(row[1]) >= len(devices):
+            for name, link in zip(devices, row[1], strict=False):
+                if name != row[0]:
+                    links[row[0], name] = link
             continue
         if devices and links:
             yield LinkMatrix(line=start, speaker=NOBODY, devices=tuple(devices), links=links)
             devices, links = None, {}
         if found := _header(line.text):
             devices, links, start = found, {}, line
-
-
-def _is_row(words: Sequence[str]) -> bool:
-    return bool(words) and all(_LINK.match(word) or word == "0" for word in words)
 
 
 def _nvlinks(lines: Sequence[Line]) -> Iterable[GpuState]:
