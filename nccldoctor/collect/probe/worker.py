@@ -3,6 +3,7 @@
 It appends a JSON line to RECORDS before and after each step, so that its supervisor knows where it stands.
 """
 
+import ctypes
 import faulthandler
 import importlib
 import json
@@ -18,6 +19,7 @@ from typing import Any
 from nccldoctor.collect.probe import measure, ops, plan
 
 INIT_SECONDS = 300
+_PR_SET_PDEATHSIG = 1
 EXCHANGE_SECONDS = 600
 LEAST_SECONDS = 3.0
 
@@ -36,7 +38,14 @@ class Records:
         self._file.flush()
 
 
+def _die_with_the_probe() -> None:
+    """A worker does not outlive the probe, however that ends: Linux kills it with its parent."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def main(settings_file: str, records_file: str) -> None:
+    _die_with_the_probe()
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     settings = plan.Settings.from_json(Path(settings_file).read_text(encoding="utf-8"))
