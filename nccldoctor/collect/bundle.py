@@ -110,6 +110,10 @@ def set_aside(folder: Path) -> None:
         return
 
 
+_CLOCK_GRAIN = 1.0
+"""Seconds by which a file's time may lie before the clock's: the kernel stamps files by its last tick."""
+
+
 def elsewhere(environ: Mapping[str, str], since: float) -> list[str]:
     """Logs and dumps that the user has sent to places of their own, written since then (seconds since 1970)."""
     found = []
@@ -121,7 +125,9 @@ def elsewhere(environ: Mapping[str, str], since: float) -> list[str]:
         folder, name_pattern = Path(pattern).parent, Path(pattern).name
         try:
             files = sorted(folder.glob(name_pattern))
-            found += [str(f) for f in files if f.is_file() and f.stat().st_mtime >= since]
+            found += [
+                str(f) for f in files if f.is_file() and f.stat().st_mtime >= since - _CLOCK_GRAIN
+            ]
         except (OSError, ValueError, IndexError):
             continue
     return sorted(set(found))

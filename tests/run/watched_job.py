@@ -90,7 +90,7 @@ def wait_until_ready(job: "subprocess.Popen[str]") -> None:
     assert job.stdout is not None
     ready = 0
     for line in job.stdout:
-        ready += "ready" in line
+        ready += line.count("ready")  # ranks write into one stream, and two may share a line
         if ready == 2:
             return
     raise AssertionError("the job ended before it was ready")
