@@ -15,8 +15,6 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-import zstandard
-
 from nccldoctor.model import calls, digest, events, source
 from nccldoctor.model.digest import Digest
 from nccldoctor.model.source import Source
@@ -28,6 +26,8 @@ MOST_BYTES = 1 << 30
 
 def dumps(digests: Sequence[Digest]) -> bytes:
     """The digests, in their order; the same digests give the same bytes."""
+    import zstandard
+
     body = {"nccldoctor": "digest", "schema": VERSION, "digests": [_encode(d) for d in digests]}
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=True)
     return zstandard.ZstdCompressor(level=6).compress(text.encode())
