@@ -13,6 +13,7 @@ from nccldoctor.diagnose.catalogue import diagnoses
 from nccldoctor.diagnose.engine import examine as examine_job
 from nccldoctor.diagnose.engine import order, times_of
 from nccldoctor.diagnose.hardware import expectation
+from nccldoctor.diagnose.words import some
 from nccldoctor.errors import DoctorError
 from nccldoctor.evidence.discover import Input, discover
 from nccldoctor.model.digest import Coverage, Digest, Unknown
@@ -20,6 +21,7 @@ from nccldoctor.model.events.state import BandwidthRow
 from nccldoctor.model.finding import Finding, NotChecked
 from nccldoctor.model.job import Job
 from nccldoctor.model.report import Report
+from nccldoctor.model.source import Kind
 from nccldoctor.parse import digest_input, reread, unreadable
 from nccldoctor.report.atomic import write_text
 from nccldoctor.spread import dask, processes, spread
@@ -48,11 +50,25 @@ def gather(paths: Sequence[str]) -> list[Input]:
     """The inputs behind these paths. Raises DoctorError, saying how to mend it, when none can be used."""
     inputs = discover(paths)
     if all(item.trouble for item in inputs):
-        why = "; ".join(f"{item.path}: {item.trouble}" for item in inputs[:3])
-        raise DoctorError(
-            f"Nothing to read ({why}). Give files or folders with NCCL logs, ranks' output or dumps"
-        )
+        raise _nothing([(item.path, item.trouble) for item in inputs])
     return inputs
+
+
+def refuse_nothing(digests: Sequence[Digest]) -> None:
+    """Raises DoctorError when every input is empty, closed, damaged or of a kind that is no evidence."""
+    silent = (Kind.EMPTY, Kind.FOREIGN, Kind.UNREADABLE)
+    if all(d.source.kind in silent for d in digests):
+        raise _nothing([(d.source.path, d.source.note) for d in digests])
+
+
+def _nothing(told: Sequence[tuple[str, str]]) -> DoctorError:
+    paths: dict[str, list[str]] = {}
+    for path, note in told:
+        paths.setdefault(note, []).append(path)
+    why = "; ".join(f"{some(those, 3)}: {note}" for note, those in paths.items())
+    return DoctorError(
+        f"Nothing to read ({why}). Give files or folders with NCCL logs, ranks' output or dumps"
+    )
 
 
 def digest(

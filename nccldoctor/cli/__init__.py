@@ -1,7 +1,11 @@
 """The command line: declares commands and prints; each command has a file of its own, loaded when it is called."""
 
+import difflib
 import importlib
 import importlib.util
+import io
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -36,7 +40,23 @@ class _Lazy(click.Group):
         command: click.Command = importlib.import_module(_module(name)).command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], _COMMANDS, 1)
+            if Path(args[0]).exists():
+                hint = f" To read {args[0]}: nccldoctor parse {args[0]}"
+            else:
+                hint = f" Did you mean {near[0]}?" if near else ""
+            raise click.UsageError(error.message + hint, ctx) from None
+
     def invoke(self, ctx: click.Context) -> Any:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # a terminal without our signs gets a ?
         try:
             return super().invoke(ctx)
         except DoctorError as error:

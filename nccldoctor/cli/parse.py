@@ -1,11 +1,17 @@
 """`nccldoctor parse`: evidence in, report out."""
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from nccldoctor.errors import DoctorError
+
+if TYPE_CHECKING:
+    from nccldoctor.model.report import Report
 
 _LOUD = {"error": ("error",), "warning": ("error", "warning"), "note": ("error", "warning", "note")}
 
@@ -87,6 +93,7 @@ def command(
 
     if json == "-" and markdown == "-":
         raise DoctorError("Only one of --json and --markdown can go to standard output")
+    selected, ignored = _codes(select), _codes(ignore)
     inputs = doctor.gather(paths)
     hushed = quiet or "-" in (json, markdown)
     with (
@@ -94,16 +101,17 @@ def command(
         progress("Reading", quiet=hushed) as shown,
     ):
         digests = doctor.digest(inputs, executor, shown)
+    doctor.refuse_nothing(digests)
     result = doctor.conclude(digests, partial=partial)
-    if select or ignore:
-        result = doctor.narrowed(result, _codes(select), _codes(ignore))
+    if selected or ignored:
+        result = doctor.narrowed(result, selected, ignored)
     if redacted and not redact_key:
         result = redact(result)
     elif redact_key:
         result, names = redact_with_key(result)
         write_text(Path(redact_key), dumps(names, indent=1, sort_keys=True) + "\n")
     written = None if no_html else Path(html or "nccldoctor-report.html")
-    doctor.write_reports(
+    trouble = _write(
         result,
         html=written,
         json=Path(json) if json and json != "-" else None,
@@ -114,10 +122,31 @@ def command(
     elif markdown == "-":
         sys.stdout.write(report.to_markdown(result))
     elif not quiet:
-        report.show(result, written)
+        report.show(result, None if trouble else written)
+    if trouble:
+        raise trouble
     if any(f.severity.value in _LOUD.get(fail_on, ()) for f in result.findings):
         sys.exit(1)
 
 
+def _write(result: Report, **places: Path | None) -> DoctorError | None:
+    """Writes the reports; what is in the way is told after the verdict, which nobody should lose to it."""
+    from nccldoctor.doctor import write_reports
+
+    try:
+        write_reports(result, **places)
+    except DoctorError as error:
+        return error
+    return None
+
+
 def _codes(text: str | None) -> tuple[str, ...]:
-    return tuple(code.strip().upper() for code in (text or "").split(",") if code.strip())
+    """Codes and groups in capitals. Raises DoctorError on one that no diagnosis has."""
+    from nccldoctor.diagnose.catalogue import diagnoses
+
+    named = tuple(code.strip().upper() for code in (text or "").split(",") if code.strip())
+    codes = {d.code for d in diagnoses()} if named else set()
+    known = codes | {code.rstrip("0123456789") for code in codes}
+    if strange := [code for code in named if code not in known]:
+        raise DoctorError(f"No diagnosis has the code {strange[0]}; `nccldoctor explain` lists all")
+    return named

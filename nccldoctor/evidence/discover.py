@@ -102,7 +102,8 @@ class _Found:
         try:
             members = list(_members(item)) if depth < DEEPEST_TAR else None
         except (OSError, ValueError, EOFError) as error:
-            self._refuse(item.path, f"cannot be read: {error}")
+            reason = getattr(error, "strerror", None) or error
+            self._refuse(item.path, f"cannot be read: {reason}")
             return
         if members is None:
             self.inputs.append(item)

@@ -8,7 +8,7 @@ from nccldoctor.model.finding import Finding
 from nccldoctor.model.report import Report
 from nccldoctor.report.places import common_folder, place
 from nccldoctor.report.steps import step
-from nccldoctor.report.summary import key_facts
+from nccldoctor.report.summary import key_facts, understood
 from nccldoctor.report.words import harmless, listed, plural, ranks_said
 
 LIMIT_BYTES = 60_000
@@ -90,8 +90,8 @@ def _tail(report: Report) -> list[str]:
     lines = []
     if report.not_checked:
         lines += [
-            f"<details><summary>Not checked: {plural(len(report.not_checked), 'diagnosis')}"
-            "</summary>".replace("diagnosiss", "diagnoses"),
+            "<details><summary>Not checked: "
+            f"{plural(len(report.not_checked), 'diagnosis', 'diagnoses')}</summary>",
             "",
         ]
         by: dict[tuple[str, str], list[str]] = {}
@@ -105,7 +105,7 @@ def _tail(report: Report) -> list[str]:
     c = report.coverage
     lines.append(
         f"<sub>nccldoctor {__version__} · {plural(len(report.inputs), 'input')}, "
-        f"{plural(c.lines, 'line')}, {c.ratio:.1%} of {plural(c.records, 'NCCL record')} understood</sub>"
+        f"{plural(c.lines, 'line')}{'; ' if c.records else ''}{understood(c)}</sub>"
     )
     return lines
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 _COMMENT = re.compile(r"\s+#\s+")
-_TELLING = re.compile(r"^-|=|/|\||\(|^[A-Z][A-Z0-9]*_[A-Z0-9_]+$|^PID$")
+_TELLING = re.compile(r"^-|=|/|\||\(|^\$|^[A-Z][A-Z0-9]*_[A-Z0-9_]+$|^PID$")
 _OURS = frozenset({"nccldoctor", "export", "unset"})
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from nccldoctor.model.digest import Coverage
 from nccldoctor.model.report import Report
 from nccldoctor.report.words import listed, plural
 
@@ -26,8 +27,17 @@ def key_facts(report: Report) -> list[tuple[str, str]]:
     return told
 
 
+def understood(coverage: Coverage) -> str:
+    """`understood all of 766 NCCL messages`; empty where there is none."""
+    if not coverage.records:
+        return ""
+    share = "all" if coverage.ratio == 1 else f"{int(coverage.ratio * 1000) / 10} %"
+    return f"understood {share} of {plural(coverage.records, 'NCCL message')}"
+
+
 def _size(facts: Mapping[str, Any]) -> str:
-    ranks = len(facts["ranks"])
+    told = [rank for rank in facts["ranks"] if rank["rank"] is not None]
+    ranks = len(told or facts["ranks"])
     hosts = len(facts.get("hosts", ()))
     return plural(ranks, "rank") + (f" on {plural(hosts, 'host')}" if hosts else "")
 

@@ -1,18 +1,25 @@
-"""Report → the short summary on a terminal, as wide as it is; plain where it is no terminal or NO_COLOR is set."""
+"""Report → the short summary on a terminal, as wide as it is; plain where it is no terminal or NO_COLOR is set.
 
+Nothing stands in a box, and no command is broken over lines: both can be pasted as they are.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.panel import Panel
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from nccldoctor.model.finding import Finding, Severity
+from nccldoctor.model.finding import Finding, Role, Severity
 from nccldoctor.model.report import Report, Status
 from nccldoctor.report.places import common_folder, place
-from nccldoctor.report.summary import key_facts
-from nccldoctor.report.words import harmless, listed, plural, ranks_said
+from nccldoctor.report.proof import decisive, proof, unread
+from nccldoctor.report.steps import step
+from nccldoctor.report.summary import key_facts, understood
+from nccldoctor.report.words import harmless, listed, plural
 
 _STYLES = {
     Status.HEALTHY: "green",
@@ -22,70 +29,122 @@ _STYLES = {
     Status.UNKNOWN: "cyan",
 }
 _SEVERITIES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
-_MOST = 12
+_MOST, _CHARACTERS = 12, 240
 
 
 def show(report: Report, written: Path | None = None, console: Console | None = None) -> None:
-    """Prints verdict, findings and what was not checked; `written` is where the HTML report lies."""
+    """Prints verdict, proof, next steps and the other findings; `written` is where the HTML report lies."""
     console = console or Console(highlight=False)
-    console.print(_verdict(report))
-    if report.findings:
-        console.print(_findings(report.findings, common_folder(report)))
-    for line in _footer(report, written):
-        console.print(line, soft_wrap=True)
+    for part in _parts(report, written):
+        # commands and places are left to the terminal to wrap, so that they can be pasted whole
+        console.print(part, soft_wrap=isinstance(part, Text) and bool(part.no_wrap))
 
 
-def _verdict(report: Report) -> RenderableType:
-    verdict = report.verdict
+def _parts(report: Report, written: Path | None) -> Iterator[RenderableType]:
+    yield from _verdict(report)
+    top = decisive(report)
+    if top is not None:
+        yield from _proof(top)
+    if report.verdict.next:
+        yield from _next(report.verdict.next)
+    yield from _others(report, top)
+    yield Text()
+    yield from _footer(report, written)
+
+
+def _verdict(report: Report) -> Iterator[RenderableType]:
+    verdict, top = report.verdict, decisive(report)
     style = _STYLES[verdict.status]
-    parts: list[RenderableType] = [Text(harmless(verdict.headline), style="bold")]
-    where = [ranks_said(verdict.ranks), listed(list(verdict.hosts))]
-    sure = f"confidence {verdict.confidence.value}" if verdict.confidence else ""
-    under = " · ".join(harmless(w) for w in (*where, verdict.code or "", sure) if w)
-    if under:
-        parts.append(Text(under, style="dim"))
-    if verdict.next:
-        parts.append(Text("\nNext:"))
-        for number, step in enumerate(verdict.next, 1):
-            parts.append(Padding(Text(f"{number}. {harmless(step)}"), (0, 0, 0, 1)))
     title = Text(verdict.status.value.upper(), style=f"bold {style}")
-    return Panel(Group(*parts), title=title, title_align="left", border_style=style)
+    yield Rule(title, align="left", style=style)
+    yield Text(harmless(verdict.headline), style="bold")
+    sure = f"confidence {verdict.confidence.value}" if verdict.confidence else ""
+    what = f"{top.code} {top.name}" if top else ""
+    more = f"more: nccldoctor explain {top.code}" if top else ""
+    if under := " · ".join(part for part in (what, sure, more) if part):
+        yield Text(under, style="dim")
 
 
-def _findings(findings: tuple[Finding, ...], folder: str) -> RenderableType:
+def _proof(finding: Finding) -> Iterator[RenderableType]:
+    yield _heading("Proof")
+    for line in proof(finding):
+        yield _whole(f"  {place(line, '')}", style="cyan")
+        text = " ".join(harmless(line.text).split())
+        cut = text[:_CHARACTERS] + " …" * (len(text) > _CHARACTERS)
+        yield Padding(Text(cut, overflow="fold"), (0, 0, 0, 4))
+
+
+def _next(steps: Sequence[str]) -> Iterator[RenderableType]:
+    yield _heading("Do this next")
+    for number, words in enumerate(steps, 1):
+        told = step(harmless(words))
+        if told.command:
+            yield _whole(f"  {number}. {told.words}")
+            if told.why:
+                yield Padding(Text(f"# {told.why}", style="dim"), (0, 0, 0, 5))
+        else:
+            hanging = Table.grid(padding=(0, 1, 0, 0))
+            hanging.add_row(f"{number}.", Text(told.words))
+            yield Padding(hanging, (0, 0, 0, 2))
+
+
+def _others(report: Report, top: Finding | None) -> Iterator[RenderableType]:
+    others = [f for f in report.findings if f is not top]
+    loud = [f for f in others if f.severity is not Severity.NOTE]
+    notes = [f for f in others if f.severity is Severity.NOTE]
+    folder = common_folder(report)
+    for title, findings in (
+        ("What follows from it", [f for f in loud if f.role is Role.CONSEQUENCE]),
+        ("Also found", [f for f in loud if f.role is not Role.CONSEQUENCE]),
+        ("Worth knowing", notes if top is None else []),
+    ):
+        if findings:
+            yield _heading(title)
+            yield _table(findings, folder)
+    if notes and top is not None:
+        counts = Counter(f.code for f in notes)
+        codes = [code + f" ({n} times)" * (n > 1) for code, n in counts.items()]
+        yield Text(f"\n{plural(len(notes), 'note')} in the report: {listed(codes, 8)}", style="dim")
+
+
+def _table(findings: Sequence[Finding], folder: str) -> RenderableType:
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in findings[:_MOST]:
-        style = _SEVERITIES[finding.severity]
-        first = finding.evidence[0]
         words = Text(harmless(finding.title))
-        words.append(f"\n{place(first, folder)}", style="dim")
-        if finding.role.value == "consequence":
-            words.append("  follows from the above", style="dim")
-        table.add_row(
-            Text(finding.code, style="bold"), Text(finding.severity.value, style=style), words
-        )
+        words.append(f"\n{place(finding.evidence[0], folder)}", style="dim")
+        severity = Text(finding.severity.value, style=_SEVERITIES[finding.severity])
+        table.add_row(Text(finding.code, style="bold"), severity, words)
     if len(findings) > _MOST:
-        table.add_row("", "", f"… {plural(len(findings) - _MOST, 'finding')} more in the report")
-    return table
+        table.add_row("", "", f"… {len(findings) - _MOST} more in the report")
+    return Padding(table, (0, 0, 0, 2))
 
 
-def _footer(report: Report, written: Path | None) -> list[Text]:
-    lines = []
-    told = " · ".join(f"{name} {harmless(value)}" for name, value in key_facts(report))
-    if told:
-        lines.append(Text(told, style="dim"))
-    c = report.coverage
-    lines.append(
-        Text(
-            f"{plural(len(report.inputs), 'input')}, {plural(c.lines, 'line')}, "
-            f"{c.ratio:.1%} of {plural(c.records, 'NCCL record')} understood; "
-            f"{len(report.not_checked)} of the diagnoses not checked for want of evidence",
-            style="dim",
+def _footer(report: Report, written: Path | None) -> Iterator[RenderableType]:
+    if told := " · ".join(f"{name} {harmless(value)}" for name, value in key_facts(report)):
+        yield Text(told, style="dim")
+    coverage = report.coverage
+    files = len(report.inputs) - len(unread(report))
+    read = f"Read {plural(files, 'file')} ({plural(coverage.lines, 'line')})"
+    yield Text("; ".join(filter(None, (read, understood(coverage)))), style="dim")
+    if lost := unread(report):
+        why = [f"{harmless(s.path)} ({harmless(s.note or s.kind.value)})" for s in lost]
+        yield Text(f"Not read: {listed(why)}", style="yellow")
+    if report.not_checked:
+        number = plural(len(report.not_checked), "diagnosis", "diagnoses")
+        yield Text(
+            f"{number} had nothing to look at; the report says how to switch that on", style="dim"
         )
-    )
     if written is not None:
-        lines.append(Text(f"Report: {written}"))
-    return lines
+        yield _whole(f"Report: {written}")
+
+
+def _heading(words: str) -> Text:
+    return Text(f"\n{words}", style="bold")
+
+
+def _whole(words: str, style: str = "") -> Text:
+    """A line that must not be broken."""
+    return Text(words, style=style, no_wrap=True, overflow="ignore")

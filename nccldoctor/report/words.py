@@ -44,8 +44,9 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+def plural(number: int, noun: str, many: str | None = None) -> str:
+    """`1 rank`, `1,024 ranks`; `many` is the plural where an s does not make it."""
+    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
 
 
 def size(size_bytes: float) -> str:

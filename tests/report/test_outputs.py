@@ -125,8 +125,9 @@ def _shown(report: Report, width: int, terminal: bool, **environment: str) -> st
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_terminal_keeps_to_its_width(make_report: Any, width: int) -> None:
     text = _shown(make_report(word=HOSTILE), width, False)
-    table = text.partition("job ")[0]
-    assert all(len(line) <= width for line in table.splitlines())
+    told = text.partition("job ")[0].splitlines()
+    whole = re.compile(r"  (?:\d\. |logs/)")  # a command or a place, to be pasted
+    assert all(len(line) <= width for line in told if not whole.match(line))
     assert "HANG01" in text
     assert "\x1b" not in text
 
@@ -170,3 +171,11 @@ def test_steps_are_commands_or_advice(text: str, command: str | None, why: str) 
     found = step(text)
     assert found.command is (command is not None)
     assert (found.words, found.why) == (command or text, why)
+
+
+def test_terminal_shows_the_proof_once_and_commands_whole(make_report: Any) -> None:
+    text = _shown(make_report(), 40, False)
+    assert text.count("stopped after") == 1
+    assert "  logs/nccl_debug_gpu-node-04_1007.log:88\n" in text
+    assert "  1. py-spy dump --pid 1007\n" in text
+    assert "What follows from it" in text and "HANG04" in text

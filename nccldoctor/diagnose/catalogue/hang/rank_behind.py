@@ -34,7 +34,7 @@ needs = (
 )
 explains = ("HANG02", "HANG04", "HANG05", "HANG06", "NET10")
 remedy = (
-    "py-spy dump --pid PID  # of the named rank, while it hangs: what does it do instead of the call?",
+    "py-spy dump --pid PID  # on the host of the named rank, while it hangs: what does it do instead of the call?",
     "every rank must reach every collective: look for `if rank == 0`, early `break`/`continue`, uneven data loaders",
     "with torch.distributed.algorithms.join.Join([model]): …  # or drop_last=True, where ranks have unequal batches",
 )
@@ -167,12 +167,9 @@ def _remedy(job: Job, comm: Communicator, ranks: Sequence[int]) -> tuple[str, ..
     process = places.process_of(job, comm, ranks[0])
     if process is None or process.pid is None:
         return remedy
-    where = f" on {process.host}" if process.host else ""
-    first = (
-        remedy[0]
-        .replace("PID", str(process.pid))
-        .replace("of the named rank", f"of the named rank{where}")
-    )
+    first = remedy[0].replace("PID", str(process.pid))
+    if process.host:
+        first = first.replace("the host of the named rank", process.host)
     return (first, *remedy[1:])
 
 

@@ -25,7 +25,7 @@ remedy = (
 
 def check(job: Job) -> Iterable[Found]:
     """One finding for empty files, one for torn lines."""
-    empty = [s for s in job.sources if s.kind is Kind.EMPTY or s.size_bytes == 0]
+    empty = [s for s in job.sources if s.kind is Kind.EMPTY]
     if empty:
         yield _found(f"{len(empty)} empty file{'s' * (len(empty) != 1)}", empty)
     torn = [s for s in job.sources if "torn line" in s.note]
