@@ -14,7 +14,7 @@ from nccldoctor.model.events.nccl import (
     Edge,
     NetworkChosen,
 )
-from nccldoctor.model.events.state import BandwidthRow, HangObserved, RasSnapshot, RecorderDump
+from nccldoctor.model.events.state import BandwidthRow, HangObserved, RasComm, RasSnapshot, RecorderDump
 from nccldoctor.model.events.torch import (
     CudaError,
     GroupProgress,
@@ -101,6 +101,20 @@ def _ras_level(job: Job) -> Proof:
     return answers
 
 
+def _ras_minority_ahead(job: Job) -> Proof:
+    """On a communicator out of step, the ranks that RAS lists, the fewest, have launched more than the others."""
+    return [a for a in job.events(RasSnapshot) if any(_lists_those_ahead(c) for c in a.communicators)]
+
+
+def _lists_those_ahead(comm: RasComm) -> bool:
+    for op in {op for rank in comm.ranks for op in rank.launched}:
+        counts = Counter(rank.launched.get(op, 0) for rank in comm.ranks)
+        (usual, many), *others = counts.most_common()
+        if others and many > sum(n for _, n in others) and all(c > usual for c, _ in others):
+            return comm.mismatch
+    return False
+
+
 def _watchdog_rank_stale(job: Job) -> Proof:
     """A time-out whose `[Rank N]` is the process's rank in none of the groups that its other lines tell of."""
     ranks: dict[int, set[int]] = {}
@@ -185,6 +199,8 @@ _PLAIN: Mapping[str, Callable[[Job], Proof]] = {
     "abort-unfinished": _abort_unfinished,
     "ras": lambda job: job.events(RasSnapshot),
     "ras-level": _ras_level,
+    "ras-minority-ahead": _ras_minority_ahead,
+    "ras-json-mended": lambda job: [a for a in job.events(RasSnapshot) if a.mended],
     "watchdog": lambda job: job.events(WatchdogTimeout),
     "device-unusable": lambda job: job.events(DeviceUnusable),
     "mnnvl": lambda job: [e for e in job.events(CommShape) if e.mnnvl],

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -17,7 +18,7 @@ _FORGOTTEN = re.compile(r'("nvml_dev": -?\d+)(\s*\n\s*"status")')
 def read_object(file: str, lines: Sequence[str], start: int) -> tuple[list[Event], int]:
     """The events of the object that begins at index `start`, and the index of the first line after it."""
     end = _last_line(lines, start)
-    text = _FORGOTTEN.sub(r"\1,\2", "\n".join(lines[start:end]))
+    text, forgotten = _FORGOTTEN.subn(r"\1,\2", "\n".join(lines[start:end]))
     try:
         value, _ = json.JSONDecoder().raw_decode(text.lstrip())
     except (ValueError, RecursionError):
@@ -27,7 +28,7 @@ def read_object(file: str, lines: Sequence[str], start: int) -> tuple[list[Event
     line = Line(file, start + 1, lines[start][:2000])
     try:
         if "communicators" in value:
-            return [_snapshot(value, line, lines, start, end)], end
+            return [replace(_snapshot(value, line, lines, start, end), mended=forgotten > 0)], end
         if "event" in value:
             return [_event(value, line)], end
     except (TypeError, ValueError, KeyError, AttributeError):

@@ -23,7 +23,9 @@ _ONE = re.compile(
 _OWNER = re.compile(
     r"-- GPU (?P<gpu>\d+)(?: \(NVML \d+\))? managed by process (?P<pid>\d+) on node (?P<host>\S+)"
 )
-_MISSING = re.compile(r"^\s+Rank (?P<rank>\d+) -- GPU")
+_SHARED = re.compile(r"^\s+\d+ ranks (?:have status (?P<status>[A-Z]+)|reported (?P<error>\S.*))")
+_LISTED = re.compile(r"^\s+Rank (?P<rank>\d+) -- GPU")
+"""A rank below a line that speaks of several: what it says holds for this one, or it is missing."""
 _MISSING_OLD = re.compile(r"^\s+The missing ranks?: (?P<ranks>[\d,\s-]+)$")
 _TIMEOUTS = re.compile(r"^\s+Encountered (\d+) communication timeouts?")
 _ERROR = re.compile(r"^\s+Rank (?P<rank>\d+) reported (?P<error>.+?) -- GPU")
@@ -42,7 +44,10 @@ class _Rank:
 
 @dataclass
 class _Comm:
-    """A communicator that blocks speak of; `rest` holds the count of the ranks that are not listed, per operation."""
+    """A communicator that blocks speak of; `rest` holds the counts of the ranks that are not listed, per operation.
+
+    `shared` is the last line on several ranks, which the ranks listed below it share.
+    """
 
     group: int
     line: Line
@@ -51,6 +56,7 @@ class _Comm:
     rest: dict[str, list[int]] = field(default_factory=dict)
     mismatch: bool = False
     op: str = ""
+    shared: re.Match[str] | None = None
 
 
 def read_answer(
@@ -69,6 +75,7 @@ def read_answer(
             groups[group.number] = group
         elif block := _BLOCK.match(text):
             current = comms.setdefault(block["hash"], _Comm(int(block["group"]), line))
+            current.shared = None
         elif found := _TIMEOUTS.match(text):
             timeouts += int(found[1])
         elif text and not text[0].isspace():
@@ -100,6 +107,9 @@ def _take(comm: _Comm, text: str, line: Line) -> None:
         comm.rest.setdefault(comm.op, [])
     elif many := _MANY.match(text):
         comm.rest.setdefault(comm.op or "Collective", []).append(int(many["count"] or 0))
+        comm.shared = many
+    elif shared := _SHARED.match(text):
+        comm.shared = shared
     elif one := _ONE.match(text):
         rank = _known(comm, int(one["rank"]), text, line)
         if one["status"]:
@@ -108,16 +118,34 @@ def _take(comm: _Comm, text: str, line: Line) -> None:
             rank.launched[comm.op or "Collective"] = int(one["count"] or 0)
     elif error := _ERROR.match(text):
         _known(comm, int(error["rank"]), text, line).error = True
-    elif missing := _MISSING.match(text):
-        owner = _OWNER.search(text)
-        comm.missing[int(missing["rank"])] = RasMissing(
-            rank=int(missing["rank"]),
-            host=owner["host"] if owner else None,
-            pid=int(owner["pid"]) if owner else None,
-        )
+    elif listed := _LISTED.match(text):
+        _list(comm, int(listed["rank"]), text, line)
     elif old := _MISSING_OLD.match(text):
         for number in re.findall(r"\d+", old["ranks"]):
             comm.missing[int(number)] = RasMissing(rank=int(number))
+    else:
+        comm.shared = None
+
+
+def _list(comm: _Comm, number: int, text: str, line: Line) -> None:
+    """A rank that a line on several ranks speaks of; without such a line it is one that did not answer."""
+    if comm.shared is None:
+        owner = _OWNER.search(text)
+        comm.missing[number] = RasMissing(
+            rank=number,
+            host=owner["host"] if owner else None,
+            pid=int(owner["pid"]) if owner else None,
+        )
+        return
+    rank, said = _known(comm, number, text, line), comm.shared.groupdict()
+    if "count" in said:
+        op, count = comm.op or "Collective", int(said["count"] or 0)
+        rank.launched[op] = count
+        comm.rest[op] = [other for other in comm.rest.get(op, []) if other != count]
+    elif said["status"]:
+        rank.status = said["status"]
+    else:
+        rank.error = True
 
 
 def _known(comm: _Comm, number: int, text: str, line: Line) -> _Rank:

@@ -66,12 +66,16 @@ class RasGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RasSnapshot(Event):
-    """One answer of NCCL RAS: a state at one moment, not yet a hang. `speaker.time` where the answer tells."""
+    """One answer of NCCL RAS: a state at one moment, not yet a hang. `speaker.time` where the answer tells.
+
+    `mended` when its JSON was not valid as NCCL wrote it.
+    """
 
     nccl_version: str | None
     communicators: tuple[RasComm, ...]
     collection_timeouts: int = 0
     groups: tuple[RasGroup, ...] = ()
+    mended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

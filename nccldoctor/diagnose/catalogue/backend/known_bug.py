@@ -5,21 +5,23 @@ alone is never reported. That signs fit does not prove the bug: another cause th
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.signs import proof
 from nccldoctor.diagnose.words import lines
 from nccldoctor.knowledge.environment import numbers
 from nccldoctor.knowledge.known_bugs import KNOWN_BUGS, KnownBug
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import Version
+from nccldoctor.model.events.state import RasSnapshot
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 
 code = "BACKEND08"
 name = "known-bug"
 severity = Severity.WARNING
-needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
+needs = (Evidence.NCCL_LOG, Evidence.OUTPUT, Evidence.RAS)
 explains = ()
 remedy = (
     "pip install -U nvidia-nccl-cu12  # or the version that the finding names; test before it goes to production",
@@ -28,22 +30,39 @@ remedy = (
 
 def check(job: Job) -> Iterable[Found]:
     """One finding a bug: a warning when its signs point to it, a note when they are only a hang."""
+    versions = list(_running(job))
     for library in ("nccl", "rccl"):
-        versions = [e for e in job.events(Version) if e.library == library]
         for bug in KNOWN_BUGS:
-            running = [e for e in versions if bug.library == library and _has(bug, e.version)]
+            running = [r for r in versions if r.library == bug.library == library and _has(bug, r)]
             if running:
-                yield from _match(job, bug, running)
+                yield from _match(job, bug, running[0])
     for bug in KNOWN_BUGS:
         if bug.library == "torch":
-            yield from _match(job, bug, [])
+            yield from _match(job, bug, None)
 
 
 _PRODUCTS = {"nccl": "NCCL", "rccl": "RCCL", "torch": "PyTorch"}
 
 
-def _has(bug: KnownBug, version: str) -> bool:
-    at = numbers(version)
+@dataclass(frozen=True, slots=True)
+class _Running:
+    library: str
+    version: str
+    event: Event
+
+
+def _running(job: Job) -> Iterable[_Running]:
+    """What version lines tell, then what RAS says of itself: RCCL's answers begin with its own name."""
+    for line in job.events(Version):
+        yield _Running(line.library, line.version, line)
+    for answer in job.events(RasSnapshot):
+        if answer.nccl_version:
+            library = "rccl" if answer.line.text.startswith("RCCL") else "nccl"
+            yield _Running(library, answer.nccl_version, answer)
+
+
+def _has(bug: KnownBug, running: _Running) -> bool:
+    at = numbers(running.version)
     if bug.since and at < numbers(bug.since):
         return False
     if bug.fixed and at >= numbers(bug.fixed):
@@ -51,12 +70,12 @@ def _has(bug: KnownBug, version: str) -> bool:
     return not bug.last or at <= numbers(bug.last)
 
 
-def _match(job: Job, bug: KnownBug, running: list[Version]) -> Iterable[Found]:
+def _match(job: Job, bug: KnownBug, running: _Running | None) -> Iterable[Found]:
     proofs = [proof(job, sign) for sign in bug.signs]
     if not all(proofs):
         return
-    events: list[Event] = [*(p[0] for p in proofs), *running[:1]]
-    product = _PRODUCTS[bug.library] + (f" {running[0].version}" if running else "")
+    events: list[Event] = [p[0] for p in proofs] + ([running.event] if running else [])
+    product = _PRODUCTS[bug.library] + (f" {running.version}" if running else "")
     fix = f" (fixed in {bug.fixed})" if bug.fixed else ""
     yield Found(
         title=f"{product} has a known bug{fix} that fits: {bug.summary}",
@@ -71,6 +90,22 @@ def _match(job: Job, bug: KnownBug, running: list[Version]) -> Iterable[Found]:
 
 
 _H = "gpu-1:71:71 [0] NCCL INFO "
+_RAS = """NCCL version 2.26.2 compiled with CUDA 12.6
+
+Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+    0         1         4         8        32        32   RUNNING  MISMATCH
+
+Warnings
+========
+
+#0-0 (fa93daea854b060b) MISMATCH
+  Communicator ranks have different AllGather operation counts
+  30 ranks have launched up to operation {behind}
+  2 ranks have launched up to operation {ahead}
+  Rank 12 -- GPU 4 managed by process 323032 on node 10.0.0.24
+  Rank 13 -- GPU 5 managed by process 323033 on node 10.0.0.24
+"""
 fires_on = {
     "2.18": _H
     + "NCCL version 2.18.5+cuda12.2\n"
@@ -85,9 +120,12 @@ fires_on = {
         f"gpu-{h}:7{r}:7{r} [{r}] NCCL INFO [Rank {r}] ncclCommInitRank comm 0x{r}5 rank {r} nranks 3 cudaDev {r} nvmlDev {r} busId {r}0 commId 0xaa - Init START\n"
         for h, r in ((1, 0), (1, 1), (2, 2))
     ),
+    "RAS lists those ahead": _RAS.format(behind=640, ahead=641),
+    "RAS's JSON without a comma": Sample("2.28.9-rank-killed"),
 }
 silent_on = {
     "a version alone": _H + "NCCL version 2.18.5+cuda12.2\n",
+    "RAS lists those behind": _RAS.format(behind=641, ahead=640),
     "the signs, in a version without the bug": _H
     + "NCCL version 2.28.9+cuda13.0\n"
     + "gpu-1:71:71 [0] transport/nvls.cc:165 NCCL WARN Cuda failure 'invalid argument'\n",
