@@ -56,7 +56,7 @@ def _join_ras(groups: Groups, processes: Processes, snapshot: RasSnapshot) -> No
         known = groups.communicators.get(comm.id)
         members = list(known.members) if known else [Member(rank) for rank in range(comm.size)]
         for ras in comm.ranks:
-            if ras.rank < len(members) and members[ras.rank].process is None:
+            if ras.pid >= 0 and ras.rank < len(members) and members[ras.rank].process is None:
                 draft = processes.by_pid_alone(ras.pid) or processes.of_pid(ras.host, ras.pid)
                 if draft.device is None:
                     draft.device = ras.device

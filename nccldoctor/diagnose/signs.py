@@ -14,7 +14,13 @@ from nccldoctor.model.events.nccl import (
     Edge,
     NetworkChosen,
 )
-from nccldoctor.model.events.state import BandwidthRow, HangObserved, RasComm, RasSnapshot, RecorderDump
+from nccldoctor.model.events.state import (
+    BandwidthRow,
+    HangObserved,
+    RasComm,
+    RasSnapshot,
+    RecorderDump,
+)
 from nccldoctor.model.events.torch import (
     CudaError,
     GroupProgress,
@@ -103,7 +109,9 @@ def _ras_level(job: Job) -> Proof:
 
 def _ras_minority_ahead(job: Job) -> Proof:
     """On a communicator out of step, the ranks that RAS lists, the fewest, have launched more than the others."""
-    return [a for a in job.events(RasSnapshot) if any(_lists_those_ahead(c) for c in a.communicators)]
+    return [
+        a for a in job.events(RasSnapshot) if any(_lists_those_ahead(c) for c in a.communicators)
+    ]
 
 
 def _lists_those_ahead(comm: RasComm) -> bool:
