@@ -12,7 +12,7 @@ from nccldoctor.model.events.nccl import (
     InitTimings,
 )
 from nccldoctor.model.events.recorded import shapes
-from nccldoctor.model.events.state import BandwidthRow, RecorderDump
+from nccldoctor.model.events.state import BandwidthRow, ProbeLever, RecorderDump
 from nccldoctor.model.job import Job, Origin
 from nccldoctor.model.topology import HostTopology, Link
 
@@ -23,7 +23,7 @@ _MOST_ROWS = 2000
 
 
 def scene(job: Job, expected: Expected | None = None) -> dict[str, Any]:
-    """`topologies`, `edges`, `timeline`, `bandwidth`, `pairs`, `graph`, `mix`, `algorithms` and `init_seconds` of the job's facts."""
+    """`topologies`, `edges`, `timeline`, `bandwidth`, `pairs`, `levers`, `graph`, `mix`, `algorithms` and `init_seconds` of the job's facts."""
     clocks = Clocks(job)
     return {
         "topologies": _topologies(job),
@@ -32,6 +32,7 @@ def scene(job: Job, expected: Expected | None = None) -> dict[str, Any]:
         "clocks": dict(clocks.ahead),
         "bandwidth": _bandwidth(job, expected),
         "pairs": _pairs(job),
+        "levers": _levers(job),
         "graph": _graph(job),
         "mix": _mix(job),
         "algorithms": _algorithms(job),
@@ -108,7 +109,7 @@ def _edges(job: Job) -> list[dict[str, Any]]:
 def _bandwidth(job: Job, expected: Expected | None) -> list[dict[str, Any]]:
     """Curves of all ranks, halves and hosts: points are (size in bytes, bus GB/s, GB/s expected or None)."""
     curves: dict[tuple[str, str, str, str, int, str], list[list[float | None]]] = {}
-    rows = [r for r in job.events(BandwidthRow) if r.group not in ("pair", "single")]
+    rows = [r for r in job.events(BandwidthRow) if r.group not in ("pair", "single", "lever")]
     for row in rows[:_MOST_ROWS]:
         key = (row.op, row.origin, row.group, row.variant, row.ranks or 0, row.line.file)
         usual = expected and not row.variant and row.datatype in (None, "float32")
@@ -142,6 +143,23 @@ def _pairs(job: Job) -> list[dict[str, Any]]:
     return [
         {"a": a, "b": b, "gbytes_per_second": row.bus_gbytes_per_second}
         for (a, b), row in sorted(best.items())
+    ]
+
+
+def _levers(job: Job) -> list[dict[str, Any]]:
+    """What each setting of NCCL did to the probe, the plain run first; `part` is its share of the plain bandwidth."""
+    levers = job.events(ProbeLever)
+    plain = next((v.bus_gbytes_per_second for v in levers if not v.variables), 0.0)
+    return [
+        {
+            "name": lever.name,
+            "variables": dict(lever.variables),
+            "state": lever.state,
+            "smallest_us": lever.smallest_us,
+            "gbytes_per_second": (best := lever.bus_gbytes_per_second) or None,
+            "part": round(best / plain, 4) if plain and best else None,
+        }
+        for lever in levers
     ]
 
 

@@ -150,7 +150,9 @@ def probe(source: Source, body: Mapping[str, Any], section: Any) -> Iterable[Eve
 
 def _lever(source: Source, lever: Mapping[str, Any]) -> ProbeLever:
     name, state = str(lever["name"])[:200], str(lever["state"])[:40]
-    best = max((float(row["bus_gbytes_per_second"]) for row in lever.get("rows", ())), default=0.0)
+    rows = lever.get("rows", ())
+    best = max((float(row["bus_gbytes_per_second"]) for row in rows), default=0.0)
+    least = min(rows, key=lambda row: int(row["size_bytes"]), default=None)
     variables = {str(k): str(v)[:200] for k, v in sorted(lever.get("environment", {}).items())}
     given = " ".join(f"{k}={v}" for k, v in variables.items())
     text = f"{name} {given}: {state} {lever.get('text', '')}".rstrip()
@@ -162,6 +164,7 @@ def _lever(source: Source, lever: Mapping[str, Any]) -> ProbeLever:
         variables=variables,
         layer=str(lever.get("layer", ""))[:200],
         bus_gbytes_per_second=best,
+        smallest_us=float(least["time_us"]) if least else None,
     )
 
 

@@ -158,6 +158,7 @@ def _job(facts: Mapping[str, Any], data: Mapping[str, Any], number: int) -> dict
         "curves": curves(facts["bandwidth"]),
         "bandwidth": facts["bandwidth"],
         "pairs": pair_matrix(facts["pairs"]),
+        "levers": facts["levers"],
         "mix": _mix(facts["mix"]),
         "versions": facts["versions"],
         "networks": facts["networks"],

@@ -54,3 +54,11 @@ def test_the_factor_of_all_reduce_on_eight_ranks() -> None:
     assert (
         ops.bus_factor("all_reduce", 8) == 1.75
     )  # not 8, as size / time * 2 * 2 * 2 would have it
+
+
+@pytest.mark.parametrize(
+    ("number", "version"),
+    [(22809, (2, 28, 9)), (23203, (2, 32, 3)), (2804, (2, 8, 4)), (21805, (2, 18, 5))],
+)
+def test_version_from_its_number(number: int, version: tuple[int, int, int]) -> None:
+    assert plan.version_of(number) == version

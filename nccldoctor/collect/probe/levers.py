@@ -1,7 +1,10 @@
 """One change of NCCL's settings at a time: what still works with it, and what it costs."""
 
+import contextlib
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from nccldoctor.collect.probe.launch import Outcome
@@ -78,15 +81,44 @@ def try_levers(session: Session) -> list[dict[str, Any]]:
         if already(lever, session.environment):
             results.append(_lever_result(lever, "already so", Outcome()))
             continue
+        aside = log_aside(session, lever) if lever.environment else {}
         outcome = start(
-            session, "lever", f"lever{number}", places=session.places, extra=lever.environment
+            session,
+            "lever",
+            f"lever{number}",
+            places=session.places,
+            extra={**lever.environment, **aside},
         )
         wrong = sum(row["wrong"] for row in outcome.rows)
         state = outcome.failure.kind if outcome.failure else "wrong" if wrong else "ok"
+        if state == "ok" and aside:
+            shutil.rmtree(aside_folder(session, lever), ignore_errors=True)
         results.append(_lever_result(lever, state, outcome))
         best = max((row["bus_gbytes_per_second"] for row in outcome.rows), default=0.0)
         session.say(f"{lever.name}: {state}, {best:.1f} GB/s")
+    with contextlib.suppress(OSError):  # absent, or with the logs of levers that failed
+        aside_folder(session).rmdir()
     return results
+
+
+def aside_folder(session: Session, lever: Lever | None = None) -> Path:
+    """Beside the run folder: a folder for all levers, with one for each that failed."""
+    run = session.wish.folder
+    name = lever.name.replace(" ", "-").replace(",", "") if lever else ""
+    return run.with_name(f"{run.name}-levers") / name
+
+
+def log_aside(session: Session, lever: Lever) -> dict[str, str]:
+    """NCCL's log of a lever that is pulled goes beside the run folder: settings tried on purpose are no findings."""
+    run, folder = str(session.wish.folder), aside_folder(session, lever)
+    ours = {
+        name: str(folder / Path(value).name)
+        for name in ("NCCL_DEBUG_FILE", "NCCL_TOPO_DUMP_FILE")
+        if (value := session.environment.get(name, "")).startswith(run)
+    }
+    if ours:
+        folder.mkdir(parents=True, exist_ok=True)
+    return ours
 
 
 def _lever_result(lever: Lever, state: str, outcome: Outcome) -> dict[str, Any]:

@@ -83,6 +83,12 @@ def human(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
+def version_of(number: int) -> tuple[int, int, int]:
+    """NCCL's version from its number, as nccl.h makes it: 22809 is 2.28.9, and up to 2.8 it was 2804 for 2.8.4."""
+    major, rest = divmod(number, 10_000 if number >= 10_000 else 1_000)
+    return major, *divmod(rest, 100)
+
+
 def groups(hosts: Sequence[str]) -> Groups:
     """Sub-groups of the ranks on `hosts[rank]`: halves, the ranks of one host, and one rank of each host."""
     world = len(hosts)

@@ -251,13 +251,27 @@ def _device(torch: Any, settings: plan.Settings) -> tuple[Any, dict[str, Any]]:
     properties = torch.cuda.get_device_properties(index)
     return torch.device("cuda", index), {
         **facts,
-        "nccl": ".".join(map(str, torch.cuda.nccl.version())),
+        "nccl": ".".join(map(str, _nccl_version(torch))),
         "cuda": torch.version.cuda or torch.version.hip,
         "device": properties.name,
         "uuid": f"GPU-{properties.uuid}" if hasattr(properties, "uuid") else None,
         "bus_id": _bus_id(properties),
         "free": torch.cuda.mem_get_info(index)[0],
     }
+
+
+def _nccl_version(torch: Any) -> tuple[int, ...]:
+    """The version of the NCCL or RCCL in this process; torch tells only which one it was built with."""
+    for name in ("libnccl.so.2", "librccl.so.1"):
+        number = ctypes.c_int()
+        try:
+            library = ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+            failed = library.ncclGetVersion(ctypes.byref(number))
+        except (OSError, AttributeError):
+            continue
+        if not failed:
+            return plan.version_of(number.value)
+    return tuple(torch.cuda.nccl.version())
 
 
 def _bus_id(properties: Any) -> str | None:
@@ -269,7 +283,7 @@ def _bus_id(properties: Any) -> str | None:
 
 def _switch_on_diagnostics(torch: Any) -> None:
     """NCCL's own checks, from the version on that has them, unless the user set them."""
-    if torch.cuda.nccl.version() >= (2, 31):
+    if _nccl_version(torch) >= (2, 31):
         os.environ.setdefault("NCCL_RUN_DIAGNOSTICS", "1")
         os.environ.setdefault("NCCL_RUN_RAS_DIAGNOSTICS", "1")
 

@@ -183,6 +183,7 @@ class ProbeLever(Event):
     """One NCCL setting tried by `probe --levers`: `state` is ok, wrong, stuck, failed or `already so`.
 
     `variables` is what was set, nothing for the plain run; `layer` what is at fault when only the plain run fails.
+    `bus_gbytes_per_second` is the best of all sizes, `smallest_us` the time of the smallest message.
     """
 
     name: str
@@ -190,6 +191,7 @@ class ProbeLever(Event):
     variables: Mapping[str, str] = field(default_factory=dict)
     layer: str = ""
     bus_gbytes_per_second: float = 0.0
+    smallest_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,13 +35,13 @@ def curves(bandwidth: Sequence[Mapping[str, Any]]) -> Markup | None:
         words = f"{op}: expected {line[-1][1]:.4g} GB/s"
         path = "M" + "L".join(f"{x(s):.1f} {y(v):.1f}" for s, v in line)
         parts.append(element("path", title(words), d=path, class_="expected"))
-        end = (x(line[-1][0]), y(line[-1][1]) - 5)
-        parts.append(element("text", words, x=end[0], y=end[1], text_anchor="end", class_="label"))
     for number, curve in enumerate(shown):
-        parts += _curve(curve, number, x, y, _name(curve, shown))
+        parts += _curve(curve, number, x, y, f"{_name(curve, shown)}: {_reached(curve)}")
+    if due:
+        parts += _key(_HEIGHT + 16 * len(shown), "what the links should give", "expected")
     best = max(p[1] for p in points)
     label = f"Bus bandwidth over message size, up to {best:.4g} GB/s"
-    return picture(_WIDTH, _HEIGHT + 16 * len(shown), label, parts)
+    return picture(_WIDTH, _HEIGHT + 16 * (len(shown) + bool(due)), label, parts)
 
 
 def _expected(shown: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[float, float]]]:
@@ -62,6 +62,29 @@ def _name(curve: Mapping[str, Any], shown: Sequence[Mapping[str, Any]]) -> str:
     if sum(c["op"] == curve["op"] for c in shown) > 1:
         told.append(curve["file"].rpartition("/")[2])
     return ", ".join(part for part in told if part)
+
+
+def _reached(curve: Mapping[str, Any]) -> str:
+    """What the largest message reached, and what it should have."""
+    bytes_, speed, due = max((p for p in curve["points"] if p[0] > 0), key=lambda p: p[0])
+    wanted = f" of {due:.4g} expected" if due is not None else ""
+    return f"{speed:.4g} GB/s{wanted} at {size(bytes_)}"
+
+
+def _key(level: float, words: str, line: str, dashes: str | None = None) -> list[Markup]:
+    """A line of the legend."""
+    return [
+        element(
+            "line",
+            x1=_LEFT,
+            y1=level,
+            x2=_LEFT + 30,
+            y2=level,
+            class_=line,
+            stroke_dasharray=dashes,
+        ),
+        element("text", clipped(words, 100), x=_LEFT + 38, y=level + 4, class_="label"),
+    ]
 
 
 def _axes(x: Any, y: Any, low: float, high: float, top: float) -> list[Markup]:
@@ -98,7 +121,6 @@ def _curve(curve: Mapping[str, Any], number: int, x: Any, y: Any, words: str) ->
     colour = f"s{number % _COLOURS}"
     line = f"series {colour}"
     dashes = _DASHES[(number + number // _COLOURS) % len(_DASHES)]
-    level = _HEIGHT + 16 * number
     return [
         element("path", title(words), d=path, class_=line, stroke_dasharray=dashes),
         *[
@@ -112,14 +134,5 @@ def _curve(curve: Mapping[str, Any], number: int, x: Any, y: Any, words: str) ->
             )
             for s, v, _ in points
         ],
-        element(
-            "line",
-            x1=_LEFT,
-            y1=level,
-            x2=_LEFT + 30,
-            y2=level,
-            class_=line,
-            stroke_dasharray=dashes,
-        ),
-        element("text", clipped(words, 80), x=_LEFT + 38, y=level + 4, class_="label"),
+        *_key(_HEIGHT + 16 * number, words, line, dashes),
     ]
