@@ -17,7 +17,7 @@ from nccldoctor.errors import DoctorError
 def command(paths: tuple[str, ...], json_file: str | None, svg_file: str | None) -> None:
     """Show this machine's GPUs and links, or those in PATH….
 
-    PATH… are saved outputs of `nvidia-smi topo -m`, `nvidia-smi -q`, `nvidia-smi nvlink -s` or `rocm-smi --showtopo`,
+    PATH… are saved outputs of `nvidia-smi topo -m`, `nvidia-smi -q`, `nvidia-smi nvlink -s`, `rocm-smi --showtopo` or `amd-smi topology`,
     NCCL's topology XML, or logs with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH.
 
     \b

@@ -22,7 +22,7 @@ _TOPOLOGY = re.compile(
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 _SMI_FIRST = re.compile(
     rb"={4,}\s*(?:NVSMI LOG|ROCm System Management Interface)|\| NVIDIA-SMI |GPU\d+\s+(?:GPU\d+|NIC\d+|CPU Affinity|X\s)"
-    rb"|GPU \d+: [^\n]{1,80}\(UUID: (?:GPU|MIG)-"
+    rb"|GPU \d+: [^\n]{1,80}\(UUID: (?:GPU|MIG)-|(?:ACCESS|WEIGHT|HOPS|LINK TYPE) TABLE:$"
 )
 _TEXT_CONTROLS = b"\t\n\r\x08\x0b\x0c\x1b"
 _CONTROLS = bytes(b for b in range(32) if b not in _TEXT_CONTROLS)

@@ -114,13 +114,6 @@ class Table:
         )
 
 
-def looks_like(head: bytes) -> bool:
-    """Does this begin as the output of an nccl-tests or rccl-tests program does?"""
-    return any(word in head for word in (b"nccl-tests", b"rccl-tests", b"_perf\n")) or (
-        b"# Using devices" in head and b"# nThread" in head
-    )
-
-
 def read(source: Source, data: bytes) -> Digest:
     """The rows and devices of one table."""
     table, events = Table(), []

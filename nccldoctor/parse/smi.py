@@ -1,4 +1,4 @@
-"""Reads what nvidia-smi and rocm-smi print (`topo -m`, `-q`, `nvlink -s`, the table) and the snapshot's GPUs."""
+"""Reads what nvidia-smi, rocm-smi and amd-smi print (`topo -m`, `-q`, `nvlink -s`, the table) and the snapshot's GPUs."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +10,7 @@ from nccldoctor.model.digest import Coverage, Digest
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.state import GpuState, LinkMatrix
 from nccldoctor.model.source import NOBODY, Line, Source, Speaker
+from nccldoctor.parse import amd_smi
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 LONGEST_ROW = 4096
@@ -35,24 +36,19 @@ _REASONS = {
 }
 
 
-def looks_like(head: bytes) -> bool:
-    """Does this begin as one of the tools' outputs does?"""
-    text = _COLOUR.sub("", head[:4096].decode("utf-8", "replace"))
-    lines = text.splitlines()[:12]
-    return (
-        any(w in text for w in ("NVSMI LOG", "| NVIDIA-SMI ", "ROCm System Management Interface"))
-        or any(_header(line) is not None for line in lines)
-        or any(_NVLINK_GPU.match(line) for line in lines)
-    )
-
-
 def read(source: Source, data: bytes) -> Digest:
     """The GPUs and the link matrices of one saved output, or of several one after the other."""
     lines = [
         Line(source.path, number, _COLOUR.sub("", raw[:4096].decode("utf-8", "replace")))
         for number, raw in enumerate(data.splitlines(), 1)
     ]
-    events: list[Event] = [*_matrices(lines), *_nvlinks(lines), *_verbose(lines), *_table(lines)]
+    events: list[Event] = [
+        *_matrices(lines),
+        *amd_smi.matrices(lines),
+        *_nvlinks(lines),
+        *_verbose(lines),
+        *_table(lines),
+    ]
     events.sort(key=lambda event: event.line.number)
     note = "" if events else "no GPU and no link matrix in it"
     lined = replace(source, lines=len(lines), note=note)

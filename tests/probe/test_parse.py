@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nccldoctor.evidence.kinds import kind_of
 from nccldoctor.model.events.state import BandwidthRow, GpuState, LinkMatrix
 from nccldoctor.model.source import Kind, Source
 from nccldoctor.parse import bandwidth, logs, smi, snapshot
@@ -17,7 +18,7 @@ TABLES = Path(__file__).parents[2] / "sample_logs" / "nccl-tests-h200"
 
 
 def _smi(data: bytes) -> list[object]:
-    assert smi.looks_like(data)
+    assert kind_of(data) is Kind.SMI
     return list(smi.read(Source("smi.txt", Kind.SMI, len(data)), data).events)
 
 
@@ -56,6 +57,25 @@ def test_rocm_link_types() -> None:
     assert matrices[0].links["GPU0", "GPU1"] == "XGMI"
 
 
+def test_link_types_of_amd_smi() -> None:
+    text = """ACCESS TABLE:
+             0000:0c:00.0 0000:22:00.0 0000:38:00.0
+0000:0c:00.0 ENABLED      ENABLED      DISABLED
+0000:22:00.0 ENABLED      ENABLED      DISABLED
+0000:38:00.0 DISABLED     DISABLED     ENABLED
+
+LINK TYPE TABLE:
+             0000:0c:00.0 0000:22:00.0 0000:38:00.0
+0000:0c:00.0 SELF         XGMI         PCIE
+0000:22:00.0 XGMI         SELF         PCIE
+0000:38:00.0 PCIE         PCIE         SELF
+"""
+    (matrix,) = _smi(text.encode())
+    assert isinstance(matrix, LinkMatrix)
+    assert matrix.devices == ("GPU0", "GPU1", "GPU2")
+    assert matrix.links["GPU0", "GPU1"] == "XGMI" and matrix.links["GPU2", "GPU0"] == "PCIE"
+
+
 def test_verbose_query() -> None:
     first, second = _smi((DATA / "nvidia-smi-q.txt").read_bytes())
     assert isinstance(first, GpuState) and isinstance(second, GpuState)
@@ -73,13 +93,12 @@ def test_active_links() -> None:
 
 
 def test_a_page_about_nvidia_smi_is_no_output_of_it() -> None:
-    assert not smi.looks_like(b"Run nvidia-smi topo -m and look for NV18 between GPU0 and GPU1.\n")
+    assert kind_of(b"Run nvidia-smi topo -m and look for NV18 between GPU0 and GPU1.\n") is Kind.LOG
 
 
 @pytest.mark.parametrize("table", sorted(TABLES.glob("*.txt")), ids=lambda p: p.stem)
 def test_tables_read_alike_alone_and_within_logs(table: Path) -> None:
     data = table.read_bytes()
-    assert bandwidth.looks_like(data[:4096])
     source = Source("t", Kind.LOG, len(data))
     alone = [e for e in bandwidth.read(source, data).events if isinstance(e, BandwidthRow)]
     among = [e for e in logs.read(source, io.BytesIO(data)).events if isinstance(e, BandwidthRow)]
@@ -134,7 +153,7 @@ _PIECES = st.sampled_from(
 def test_torn_and_foreign_text_is_input_not_an_error(pieces: list[str]) -> None:
     data = "".join(pieces).encode("utf-8", "replace")
     source = Source("t", Kind.LOG, len(data))
-    smi.looks_like(data)
+    kind_of(data)
     smi.read(source, data)
     bandwidth.read(source, data)
     logs.read(source, io.BytesIO(data))
