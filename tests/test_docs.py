@@ -1,22 +1,33 @@
-"""The docs say what the program says."""
+"""The docs say what the program says, and the site made of them stands on its own."""
 
-import importlib.util
+import os
 import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
+LOADS = {("link", "href"), ("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src")}
 
 
-def test_diagnoses_pages_are_current() -> None:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec and spec.loader
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
-    pages = generate.pages()
+def test_generated_files_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import generate
+
+    wanted = generate.files()
     written = {
-        p.name: p.read_text(encoding="utf-8") for p in (ROOT / "docs" / "diagnoses").glob("*.md")
+        path.relative_to(ROOT).as_posix()
+        for folder in generate.FOLDERS
+        for path in (ROOT / folder).iterdir()
     }
-    assert written == pages, "run `make docs` and commit"
+    assert written <= set(wanted), "run `make docs` and commit"
+    for path, text in wanted.items():
+        assert (ROOT / path).read_text(encoding="utf-8") == text, f"{path}: run `make docs`, commit"
 
 
 def test_links_lead_somewhere() -> None:
@@ -31,3 +42,69 @@ def test_links_lead_somewhere() -> None:
                 assert (page.parent / target).exists(), (
                     f"{page.relative_to(ROOT)} links to {target}"
                 )
+
+
+class _Page(HTMLParser):
+    """The names, links and loads of one page of the site."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.links: set[str] = set()
+        self.loads: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("id", "name") and value:
+                self.names.add(value)
+            if (tag, name) in LOADS and value:
+                self.loads.add(value)
+            if (tag, name) == ("a", "href") and value:
+                self.links.add(value)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, _Page]:
+    """Path → page, of the site as `make docs` builds it; strict, so that a dead link or anchor fails."""
+    if find_spec("mkdocs") is None or find_spec("material") is None:
+        pytest.skip("mkdocs-material is not installed")
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return {path: _Page(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
+
+
+def test_the_site_has_every_command_and_diagnosis(site: dict[Path, _Page]) -> None:
+    names = {path.name for path in site}
+    wanted = {p.with_suffix(".html").name for p in (ROOT / "docs").rglob("*.md")} - {"README.html"}
+    assert wanted <= names
+    assert {"contributing.html", "changelog.html", "numbers.html", "numbers-gpu.html"} <= names
+
+
+def test_the_site_loads_nothing_from_elsewhere(site: dict[Path, _Page]) -> None:
+    for path, page in site.items():
+        assert not [load for load in page.loads if urlsplit(load).netloc], path.name
+
+
+def test_the_sites_links_lead_somewhere(site: dict[Path, _Page]) -> None:
+    for path, page in site.items():
+        if path.name == "404.html":
+            continue
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                assert parts.scheme in ("http", "https", "mailto"), link
+                assert re.fullmatch(r"[a-z0-9.-]+\.[a-z]{2,}", parts.netloc), link
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            assert target.exists(), f"{path.name} links to {link}"
+            if parts.fragment and target in site and parts.fragment != "__skip":
+                assert unquote(parts.fragment) in site[target].names, f"{path.name}: {link}"
