@@ -1,4 +1,4 @@
-"""Xid and SXid: what the driver's error numbers mean, and who is to blame."""
+"""Xid and SXid: what the driver's error numbers mean, who is to blame, and what NVIDIA wants done about each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,86 +14,173 @@ class Blame(str, Enum):
     EITHER = "either"
 
 
+class Act(str, Enum):
+    """What is to be done at once, as commands to paste; `GPU` stands for the bus id."""
+
+    DEBUG = "compute-sanitizer --tool memcheck python train.py  # names the kernel and line; runs 10 to 100 times slower, so with one small batch"
+    RESTART = "start the job again; it costs what was done since the last checkpoint. Nothing of the machine needs a reset"
+    RESET = "drain the host, then: sudo nvidia-smi --gpu-reset -i GPU  # ends every process on that GPU; reboot where the reset is refused"
+    REBOOT = "drain the host, then: sudo reboot  # nothing less brings the GPU back; all jobs of the host end"
+    LATER = "nothing now; sudo nvidia-smi --gpu-reset -i GPU when the host is free (ends what runs on the GPU)"
+    LINK = "nvidia-smi nvlink -e -i GPU; drain the host, reset all of its GPUs together and: sudo systemctl restart nvidia-fabricmanager  # ends all jobs of the host"
+    POWER = "shut the host down and plug in the board's power cable; costs a visit to the rack"
+    WATCH = "nvidia-smi -q -d ECC,ROW_REMAPPER -i GPU  # nothing to do now; look again in a day whether it grows"
+    OTHER = "dmesg -T | grep -i xid  # another Xid just before this one is the cause; act on that"
+    UPDATE = "sudo nvidia-smi --gpu-reset -i GPU, a power cycle if that fails; update the driver if it comes back  # both end all jobs of the host"
+
+
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """One number. `fatal` when work on that GPU was lost; `remedy` is what NVIDIA advises, shortly."""
+    """One number. `fatal` when work on that GPU was lost; `act` is what NVIDIA wants done at once."""
 
     meaning: str
     blame: Blame
     fatal: bool
-    remedy: str
+    act: Act
+
+    @property
+    def remedy(self) -> str:
+        return self.act.value
 
 
-_RESET = "drain the host, then nvidia-smi --gpu-reset -i GPU (or reboot); run dcgmi diag -r 3 before it works again"
-_RMA = (
-    "reset; when it comes back, replace the GPU (dcgmi diag -r 3 and the vendor's field diagnostic)"
-)
-_APP = "compute-sanitizer python train.py  # the program's own kernel; CUDA_LAUNCH_BLOCKING=1 names the call"
-_LINK = "nvidia-smi nvlink -e -i GPU; reset all GPUs of the host and restart nvidia-fabricmanager"
+_NVLINK5 = "of the GPU's NVLink 5 port (Blackwell); the line says Fatal or Nonfatal"
 
 XIDS: Mapping[int, Xid] = {
-    8: Xid("a kernel ran too long and was stopped", Blame.APPLICATION, True, _APP),
-    13: Xid("an exception of the graphics engine: mostly an access out of bounds", Blame.APPLICATION, True, _APP),
-    31: Xid("a page fault of the GPU: an illegal address in a kernel", Blame.APPLICATION, True, _APP),
-    32: Xid("invalid or corrupted commands on the way to the GPU (PCIe, driver)", Blame.EITHER, True, _RESET),
-    38: Xid("a fault of the driver's firmware", Blame.DRIVER, True, "update the driver"),
-    43: Xid("the GPU stopped processing for one program", Blame.APPLICATION, True, _APP),
-    44: Xid("a fault of the graphics engine", Blame.EITHER, True, _RESET),
-    45: Xid("a program's channels were cleaned up after it ended or faulted", Blame.APPLICATION, False, _APP),
-    46: Xid("the GPU stopped processing", Blame.EITHER, True, _RESET),
-    48: Xid("an uncorrectable (double-bit) error of GPU memory", Blame.HARDWARE, True, _RESET),
-    56: Xid("an error of the display engine", Blame.EITHER, False, _RESET),
-    57: Xid("an error when GPU memory was programmed", Blame.EITHER, True, _RESET),
-    61: Xid("the GPU's internal controller stopped", Blame.EITHER, True, _RESET),
-    62: Xid("the GPU's internal controller halted", Blame.EITHER, True, _RESET),
-    63: Xid("memory errors: a row or page is to be replaced by a spare", Blame.HARDWARE, False, "reset the GPU at the next chance, so that the spare is taken"),
-    64: Xid("memory errors: no spare row or page could be taken", Blame.HARDWARE, True, _RMA),
-    68: Xid("an exception of the video decoder", Blame.EITHER, False, _RESET),
-    69: Xid("an exception of the graphics engine's class", Blame.EITHER, True, _RESET),
-    74: Xid("an NVLink error", Blame.HARDWARE, True, _LINK),
-    79: Xid("the GPU fell off the bus: PCIe, power or heat", Blame.HARDWARE, True, "reboot the host; reseat or replace the GPU, its riser and cables"),
-    92: Xid("many corrected memory errors", Blame.HARDWARE, False, "watch it: nvidia-smi -q -d ECC,ROW_REMAPPER"),
-    94: Xid("a contained memory error: only the program that read it ends", Blame.HARDWARE, True, "restart the job; reset the GPU when it is free"),
-    95: Xid("an uncontained memory error: all programs on the GPU end", Blame.HARDWARE, True, _RESET),
-    109: Xid("a time-out of a context switch", Blame.EITHER, True, _APP),
-    119: Xid("the GPU's system processor (GSP) does not answer", Blame.DRIVER, True, "reset the GPU; update the driver"),
-    120: Xid("the GPU's system processor (GSP) stopped", Blame.DRIVER, True, "reset the GPU; update the driver"),
-    121: Xid("a corrected error of the CPU-GPU link (C2C)", Blame.HARDWARE, False, "watch it"),
-    122: Xid("the serial memory of the board cannot be read", Blame.HARDWARE, False, _RMA),
-    136: Xid("a link could not be trained again", Blame.HARDWARE, True, _LINK),
-    137: Xid("an illegal access to a peer over NVLink, mostly by the program", Blame.APPLICATION, True, _APP),
-    140: Xid("an unrecovered error of GPU memory", Blame.HARDWARE, True, _RESET),
-    143: Xid("the GPU could not be set up", Blame.HARDWARE, True, _RESET),
-    144: Xid("an NVLink error (Blackwell)", Blame.HARDWARE, True, _LINK),
-    145: Xid("an NVLink error (Blackwell)", Blame.HARDWARE, True, _LINK),
-    146: Xid("an NVLink error (Blackwell)", Blame.HARDWARE, True, _LINK),
-    147: Xid("an NVLink error (Blackwell)", Blame.HARDWARE, True, _LINK),
-    148: Xid("an NVLink error (Blackwell)", Blame.HARDWARE, True, _LINK),
-    149: Xid("an NVLink error (Blackwell)", Blame.HARDWARE, True, _LINK),
-    150: Xid("an NVLink error (Blackwell)", Blame.HARDWARE, True, _LINK),
+    8: Xid("a kernel ran too long and was stopped", Blame.APPLICATION, True, Act.RESTART),
+    11: Xid("a corrupted stream of commands", Blame.APPLICATION, True, Act.DEBUG),
+    13: Xid("an exception of the compute engine: mostly an access out of bounds, or an illegal instruction", Blame.APPLICATION, True, Act.DEBUG),
+    31: Xid("a page fault of the GPU: a kernel used an illegal address", Blame.APPLICATION, True, Act.DEBUG),
+    32: Xid("corrupted commands on their way to the GPU: mostly the quality of the PCIe link", Blame.EITHER, True, Act.RESTART),
+    38: Xid("a watchdog of the driver's firmware", Blame.DRIVER, False, Act.WATCH),
+    43: Xid("a program hit a fault of its own and was ended; the GPU stays healthy", Blame.APPLICATION, True, Act.DEBUG),
+    44: Xid("a fault of the compute engine while it switched programs", Blame.EITHER, True, Act.RESTART),
+    45: Xid("a program's channels were cleaned up after it ended, was killed, or another Xid", Blame.APPLICATION, False, Act.OTHER),
+    46: Xid("the GPU stopped processing", Blame.EITHER, True, Act.RESET),
+    48: Xid("an uncorrectable (double-bit) memory error", Blame.HARDWARE, True, Act.RESET),
+    54: Xid("the board's power cable is not plugged in", Blame.HARDWARE, True, Act.POWER),
+    61: Xid("the GPU's power controller stopped (before Ampere)", Blame.EITHER, True, Act.RESET),
+    62: Xid("the GPU's power controller (PMU) halted", Blame.EITHER, True, Act.RESET),
+    63: Xid("a bad memory row or page is marked for replacement by a spare, which works", Blame.HARDWARE, False, Act.LATER),
+    64: Xid("a bad memory row or page could not be replaced by a spare", Blame.HARDWARE, True, Act.RESET),
+    66: Xid("an illegal access by the driver", Blame.DRIVER, False, Act.WATCH),
+    68: Xid("an exception of the video decoder", Blame.EITHER, True, Act.RESTART),
+    69: Xid("a class error of the compute engine", Blame.APPLICATION, True, Act.DEBUG),
+    74: Xid("an NVLink error, up to Hopper: the link, or what is at its other end", Blame.HARDWARE, True, Act.LINK),
+    79: Xid("the GPU fell off the bus: its PCIe link, power, heat, or the GPU itself", Blame.HARDWARE, True, Act.REBOOT),
+    92: Xid("corrected memory errors at a high rate", Blame.HARDWARE, False, Act.WATCH),
+    93: Xid("the limit of writes to the board's InfoROM is used up", Blame.EITHER, False, Act.WATCH),
+    94: Xid("a contained memory error: only the program that met it must be restarted", Blame.HARDWARE, True, Act.RESTART),
+    95: Xid("an uncontained memory error: every program on the GPU is affected", Blame.HARDWARE, True, Act.RESET),
+    109: Xid("a time-out of a switch between programs", Blame.EITHER, True, Act.RESET),
+    110: Xid("a security fault: mostly hardware, or a change to it", Blame.HARDWARE, True, Act.RESET),
+    119: Xid("the GPU's system processor (GSP) does not answer the driver", Blame.DRIVER, True, Act.UPDATE),
+    120: Xid("an error in the code of the GPU's system processor (GSP)", Blame.DRIVER, True, Act.UPDATE),
+    121: Xid("corrected errors of the link to the Grace CPU (C2C), without any effect", Blame.HARDWARE, False, Act.LATER),
+    136: Xid("an NVLink could not be trained (Hopper)", Blame.HARDWARE, True, Act.LINK),
+    137: Xid("an illegal access to a peer's memory over NVLink", Blame.APPLICATION, True, Act.DEBUG),
+    140: Xid("an uncorrectable memory error that kept the driver from marking the page", Blame.HARDWARE, True, Act.RESET),
+    141: Xid("an error of CUDA's fast path", Blame.EITHER, False, Act.WATCH),
+    143: Xid("the GPU could not be initialised", Blame.HARDWARE, True, Act.RESET),
+    144: Xid(f"an error in unit SAW {_NVLINK5}", Blame.HARDWARE, True, Act.LINK),
+    145: Xid(f"an error in unit RLW {_NVLINK5}", Blame.HARDWARE, True, Act.LINK),
+    146: Xid(f"an error in unit TLW {_NVLINK5}", Blame.HARDWARE, True, Act.LINK),
+    147: Xid(f"an error in unit TREX {_NVLINK5}", Blame.HARDWARE, True, Act.LINK),
+    148: Xid(f"an error in unit NVLPW_CTRL {_NVLINK5}", Blame.HARDWARE, True, Act.LINK),
+    149: Xid(f"a link event or an error in unit NETIR {_NVLINK5}", Blame.HARDWARE, True, Act.LINK),
+    150: Xid(f"an error in unit MSE {_NVLINK5}", Blame.HARDWARE, True, Act.LINK),
+    151: Xid("keys of confidential computing could not be changed", Blame.DRIVER, True, Act.RESTART),
+    154: Xid("the driver says what this GPU needs to recover", Blame.EITHER, False, Act.OTHER),
+    155: Xid("an NVLink was taken down by software (Blackwell), also on purpose", Blame.EITHER, False, Act.RESET),
+    156: Xid("a faulty part of the GPU was taken out of use", Blame.HARDWARE, True, Act.RESET),
+    157: Xid("a faulty part of the GPU could not be taken out of use: no spare is left", Blame.HARDWARE, False, Act.WATCH),
+    158: Xid("the GPU did not answer in time, and is lost until a reset", Blame.HARDWARE, True, Act.RESET),
+    159: Xid("an error of the link to the CPU (C2C) that is not in data", Blame.EITHER, True, Act.OTHER),
+    160: Xid("a faulty memory channel was taken out of use (Blackwell)", Blame.HARDWARE, False, Act.WATCH),
+    161: Xid("a faulty memory channel could not be taken out of use (Blackwell)", Blame.HARDWARE, False, Act.WATCH),
+    162: Xid("power smoothing is on again", Blame.EITHER, False, Act.WATCH),
+    163: Xid("power smoothing was switched off, by heat or a time-out", Blame.EITHER, False, Act.WATCH),
+    164: Xid("the parts for power smoothing are nearly worn out", Blame.HARDWARE, False, Act.WATCH),
+    165: Xid("the parts for power smoothing are worn out", Blame.HARDWARE, False, Act.WATCH),
+    166: Xid("NVLink traffic came before encryption was set up (confidential computing)", Blame.DRIVER, True, Act.RESET),
+    167: Xid("a request over PCIe was never answered", Blame.HARDWARE, True, Act.RESET),
+    168: Xid("memory errors where the driver keeps its own data, with ECC off", Blame.HARDWARE, True, Act.RESET),
+    169: Xid("an internal controller (SEC2) halted", Blame.EITHER, True, Act.RESET),
+    171: Xid("an uncorrectable error in the GPU's DRAM; belongs to an Xid 48", Blame.HARDWARE, True, Act.RESET),
+    172: Xid("an uncorrectable error in the GPU's SRAM; belongs to an Xid 48", Blame.HARDWARE, True, Act.RESET),
 }  # fmt: skip
-"""Source: NVIDIA, "XID Errors", docs.nvidia.com/deploy/xid-errors, in own words."""
+"""In own words, from NVIDIA's Xid catalog: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html."""
 
+RECOVERY = 154
+CLEANED_UP = 45
 LOST = 79
-NVLINK = frozenset({74, 136, 144, 145, 146, 147, 148, 149, 150})
-MEMORY = frozenset({48, 63, 64, 92, 94, 95, 140})
+NVLINK = frozenset({74, 136, 144, 145, 146, 147, 148, 149, 150, 155})
+NVLINK5 = frozenset({144, 145, 146, 147, 148, 149, 150})
+"""Their lines say `Fatal` or `Nonfatal`: most of the nonfatal ones need nothing."""
+MEMORY = frozenset({48, 63, 64, 92, 94, 95, 140, 171, 172})
+
+RECOVERIES: Mapping[str, Act | None] = {
+    "None": None,
+    "Drain P2P": Act.LATER,
+    "Drain and Reset": Act.RESET,
+    "GPU Reset Required": Act.RESET,
+    "Node Reboot Required": Act.REBOOT,
+    "OS Reboot": Act.REBOOT,
+}
+"""What Xid 154 may ask for: `GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)`."""
 
 SXIDS: Mapping[int, str] = {
-    11001: "an invalid command on ingress",
+    10004: "the switch is too hot",
+    11001: "an invalid command came in",
     11004: "an access that the switch's access list refuses",
-    11012: "a single-bit error in a header, corrected",
-    11013: "a double-bit error in a header",
-    12028: "a privileged access that was refused on egress",
-    19084: "a heartbeat that did not come",
+    11007: "a double-bit error in an incoming header",
+    11012: "single-bit errors in incoming headers, corrected",
+    11013: "a double-bit error in an incoming header",
+    12028: "a privileged access that was refused on its way out",
+    19084: "a heartbeat of the link that did not come",
     20001: "packets that were sent again",
+    20009: "errors at a high rate on a link, for a short time",
+    20012: "checksum errors on a link",
     20034: "a link that went down (LTSSM fault up)",
-    22013: "a link controller's interrupt",
+    20035: "a link that went down (LTSSM fault down)",
+    22003: "the link controller halted",
+    22012: "a fatal interrupt of the link controller",
+    22013: "an interrupt of the link controller",
+    24007: "a request that was never answered",
+    25010: "a link that could not be trained",
 }
-"""NVSwitch errors; source: NVIDIA Fabric Manager user guide, appendix on NVSwitch SXid errors."""
+SXID_FAMILIES: Mapping[int, str] = {
+    10: "the switch's connection to its host",
+    11: "traffic coming into the switch",
+    12: "traffic leaving the switch",
+    19: "the transaction layer of a link",
+    20: "the physical layer of a link",
+    22: "the link controller",
+    23: "the crossbar inside the switch",
+    24: "the tracking of requests",
+    25: "the state of a link",
+    26: "the switch's own processor",
+    27: "cables and optical modules",
+}
+"""Thousands of the number → part of the switch.
+
+Source of both: ctrl_dev_nvswitch.h in https://github.com/NVIDIA/open-gpu-kernel-modules.
+"""
 
 
 def xid(number: int) -> Xid:
     """What this number means; an unknown one says so."""
-    return XIDS.get(
-        number, Xid("an error that this table does not list", Blame.EITHER, True, _RESET)
-    )
+    unknown = Xid("an error that this table does not list", Blame.EITHER, True, Act.RESET)
+    return XIDS.get(number, unknown)
+
+
+def sxid(number: int) -> str | None:
+    """What this number of a switch means, or at least which part it comes from; None for an unknown family."""
+    family = SXID_FAMILIES.get(number // 1000)
+    return SXIDS.get(number) or (f"an error in {family}" if family else None)
+
+
+def recovery(text: str) -> str | None:
+    """The action that the line of an Xid 154 asks for now; None for a line that does not tell."""
+    _, to, last = text.rpartition(" to ")
+    _, bracket, action = last.partition("(")
+    return action.partition(")")[0] if to and bracket else None

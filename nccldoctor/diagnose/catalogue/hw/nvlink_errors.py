@@ -29,6 +29,7 @@ remedy = (
 def check(job: Job) -> Iterable[Found]:
     """One finding a GPU for Xids, one for fatal switch errors, one for NCCL's own check."""
     told = [e for e in job.events(Xid) if e.number in NVLINK and not e.switch]
+    told = [e for e in told if "nonfatal" not in e.text.lower()]
     for bus in sorted({e.bus_id for e in told}):
         events = [e for e in told if e.bus_id == bus]
         yield Found(
@@ -58,9 +59,11 @@ def check(job: Job) -> Iterable[Found]:
 fires_on = {
     "74": "[ 3012.114] NVRM: Xid (PCI:0000:c1:00): 74, pid=4711, NVLink: fatal error detected on link 6(0x10000, 0x0, 0x0, 0x0)\n",
     "SXid": "nvidia-nvswitch0: SXid (PCI:0000:86:00.0): 20034, Fatal, Link 32 LTSSM Fault Up\n",
+    "149, Blackwell": "[171167.620236] NVRM: Xid (PCI:0009:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 01 (0x021425c6 0x00000000 0x00000000)\n",
     "2.31+, NCCL's own check": "gpu-1:81 NCCL DIAG [INFO] NVLink: inactive link(s) on rank(s) {3} across 8 ranks in comm 0x4897ee6c86894e77\n",
 }
 silent_on = {
+    "145, nonfatal": "[ 3012.1] NVRM: Xid (PCI:0000:c1:00): 145, RLW_RXPIPE  Nonfatal   XC0 i0 Link 03 (0x00000086 0x00000008 0x00000000)\n",
     "2.31+, nothing": "gpu-1:81 NCCL DIAG [OK]   NVLink: 18 links per GPU, all active at consistent speed across 2 ranks in comm 0x4897ee6c86894e77\n",
     "a non-fatal switch error": "nvidia-nvswitch0: SXid (PCI:0000:86:00.0): 11012, Non-fatal, Link 46 ingress header ECC\n",
 }

@@ -1,8 +1,10 @@
 """The driver reported an error of a GPU (Xid) or of an NVSwitch (SXid) in the kernel log.
 
-The number says what broke and, mostly, who is to blame: 13, 31, 43 and 45 come from programs that read out of bounds or
-were killed, and are no fault of the hardware by themselves; 48, 63, 64, 79, 94 and 95 are. A kernel log reaches far back:
-an Xid before the job began has nothing to do with it.
+The number says what broke and, mostly, who is to blame: 13, 31, 43, 69 and 137 come from programs that read out of
+bounds, and are no fault of the hardware by themselves; 48, 64, 79, 94, 95, 140 and 167 are. 45 only says that a
+program's channels were cleaned up: after it was killed, or after another Xid. 154 tells what the driver wants done about
+the Xid before it. 144 to 150 are NVLink 5 on Blackwell, 74 and 136 NVLink before it; `Nonfatal` ones need nothing.
+Not a fault of this job: an Xid from long before it began (a kernel log reaches far back).
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,7 +12,18 @@ from datetime import timedelta
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import lines
-from nccldoctor.knowledge.xid import LOST, MEMORY, NVLINK, SXIDS, Blame, xid
+from nccldoctor.knowledge.xid import (
+    CLEANED_UP,
+    NVLINK5,
+    RECOVERIES,
+    RECOVERY,
+    SXIDS,
+    Act,
+    Blame,
+    recovery,
+    sxid,
+    xid,
+)
 from nccldoctor.model.events.nccl import CommStart
 from nccldoctor.model.events.state import Xid
 from nccldoctor.model.finding import Confidence, Severity
@@ -33,45 +46,81 @@ explains = (
     "INIT06",
 )
 remedy = (
-    "nvidia-smi -q -d ECC,ROW_REMAPPER,PERFORMANCE -i GPU  # the state of that GPU",
-    "dcgmi diag -r 3 -i GPU  # before it works again",
+    "nvidia-smi -q -d ECC,ROW_REMAPPER,PERFORMANCE -i GPU  # the state of that GPU; costs nothing",
+    "dcgmi diag -r 3 -i INDEX  # before it works again: 10 to 15 minutes on an idle GPU; a failed test is the proof for a replacement",
 )
-CLEANED_UP = 45
+QUIET = frozenset({RECOVERY, CLEANED_UP})
 LONG_BEFORE = timedelta(hours=1)
 """Clocks and zones may differ by less."""
 
 
 def check(job: Job) -> Iterable[Found]:
-    """One finding a GPU and number."""
+    """One finding a GPU and number; what Xid 154 asks for goes into the remedies of that GPU's others."""
     groups: dict[tuple[bool, int, str], list[Xid]] = {}
     for event in job.events(Xid):
         groups.setdefault((event.switch, event.number, event.bus_id), []).append(event)
+    asked = {bus: events[-1] for (_, number, bus), events in groups.items() if number == RECOVERY}
+    others = {bus for switch, number, bus in groups if not switch and number not in QUIET}
     for (switch, number, bus), events in sorted(groups.items()):
-        yield _switch(job, number, bus, events) if switch else _gpu(job, number, bus, events)
+        if switch:
+            yield _switch(job, number, bus, events)
+        elif number != RECOVERY:
+            yield _gpu(job, number, bus, events, asked.get(bus))
+        elif bus not in others:
+            yield _recovery(job, bus, events)
 
 
-def _gpu(job: Job, number: int, bus: str, events: Sequence[Xid]) -> Found:
+def _gpu(job: Job, number: int, bus: str, events: Sequence[Xid], asked: Xid | None) -> Found:
     known = xid(number)
     ranks = _ranks(job, bus)
-    who = f"Rank {ranks[0]}'s GPU " if len(ranks) == 1 else "GPU "
     blame = " (mostly the program's fault)" if known.blame is Blame.APPLICATION else ""
-    if number == CLEANED_UP or _before(job, events):
+    harmless = number in NVLINK5 and all("nonfatal" in e.text.lower() for e in events)
+    if number == CLEANED_UP or harmless or _before(job, events):
         level = Severity.NOTE
     elif known.blame is Blame.APPLICATION or not known.fatal:
         level = Severity.WARNING
     else:
         level = Severity.ERROR
+    wanted = recovery(asked.text) if asked else None
+    act = RECOVERIES.get(wanted or "") or known.act
+    says = f"; the driver asks for: {wanted}" if wanted and wanted != "None" else ""
     return Found(
-        title=f"{who}{bus}: Xid {number}, {known.meaning}{blame}",
-        evidence=lines(events),
+        title=f"{_whose(ranks)} {bus}: Xid {number}, {known.meaning}{blame}{says}",
+        evidence=lines([*events[:3], *([asked] if asked else [])]),
         ranks=ranks,
         hosts=job.hosts_of_ranks(ranks) or job.hosts_of(events),
         confidence=Confidence.HIGH if ranks else Confidence.MEDIUM,
         severity=level,
-        remedy=(known.remedy.replace("-i GPU", f"-i {bus}"), *remedy[:1])
-        if number in NVLINK | MEMORY | {LOST}
-        else (known.remedy, *remedy),
+        remedy=_remedy(act, bus, check=known.blame is not Blame.APPLICATION),
     )
+
+
+def _recovery(job: Job, bus: str, events: Sequence[Xid]) -> Found:
+    """Xid 154 without the one that it belongs to: the log was cut."""
+    wanted = recovery(events[-1].text) or "unknown"
+    act = RECOVERIES.get(wanted)
+    ranks = _ranks(job, bus)
+    level = {None: Severity.NOTE, Act.LATER: Severity.WARNING}.get(act, Severity.ERROR)
+    return Found(
+        title=f"{_whose(ranks)} {bus}: the driver asks for: {wanted} (Xid {RECOVERY})",
+        evidence=lines(events),
+        ranks=ranks,
+        hosts=job.hosts_of_ranks(ranks) or job.hosts_of(events),
+        confidence=Confidence.HIGH if ranks else Confidence.MEDIUM,
+        severity=Severity.NOTE if _before(job, events) else level,
+        remedy=_remedy(act or Act.OTHER, bus),
+    )
+
+
+def _whose(ranks: Sequence[int]) -> str:
+    return f"Rank {ranks[0]}'s GPU" if len(ranks) == 1 else "GPU"
+
+
+def _remedy(act: Act, bus: str, check: bool = True) -> tuple[str, ...]:
+    """What to do with this GPU, by its whole address, as nvidia-smi takes it."""
+    address = bus if "." in bus else f"{bus}.0"
+    texts = (act.value, *(remedy if check else ()))
+    return tuple(text.replace("-i GPU", f"-i {address}") for text in texts)
 
 
 def _before(job: Job, events: Sequence[Xid]) -> bool:
@@ -85,18 +134,22 @@ def _before(job: Job, events: Sequence[Xid]) -> bool:
 
 def _switch(job: Job, number: int, bus: str, events: Sequence[Xid]) -> Found:
     fatal = any(e.text.lower().startswith("fatal") for e in events)
-    meaning = SXIDS.get(number, "an error that this table does not list")
+    meaning = sxid(number) or "an error that this table does not list"
     return Found(
         title=f"NVSwitch {bus}: SXid {number}, {meaning}",
         evidence=lines(events),
         hosts=job.hosts_of(events),
         confidence=Confidence.HIGH if number in SXIDS else Confidence.MEDIUM,
         severity=Severity.ERROR if fatal else Severity.NOTE,
-        remedy=(
-            "reset all GPUs of the host and restart nvidia-fabricmanager; when it comes back, replace the part",
-            "nvidia-smi nvlink -e  # which links count errors",
-        ),
+        remedy=_SWITCH if fatal else _SWITCH[:1],
     )
+
+
+_SWITCH = (
+    "nvidia-smi nvlink -e; grep -iE 'error|fail' /var/log/fabricmanager.log | tail -20  # which links count errors; what the fabric manager did",
+    "drain the host, then: sudo systemctl stop nvidia-fabricmanager; sudo nvidia-smi -r; sudo systemctl start nvidia-fabricmanager  # resets all GPUs and switches; all jobs of the host end",
+    "open a case with the vendor when the same switch and link come back after the reset: the board or its cable is to be replaced",
+)
 
 
 def _ranks(job: Job, bus: str) -> tuple[int, ...]:
@@ -121,7 +174,13 @@ fires_on = {
     "94": "Nov 30 04:12:09 node-7 kernel: NVRM: Xid (PCI:0000:1b:00): 94, pid=4711, name=python, Contained: SM (0x1). RST: No, D-RST: No\n",
     "31, the program's": "[ 41.7] NVRM: Xid (PCI:0000:1b:00): 31, pid=4711, name=python3, Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_0 faulted @ 0x7f_a0000000\n",
     "SXid": "nvidia-nvswitch0: SXid (PCI:0000:86:00.0): 20034, Fatal, Link 32 LTSSM Fault Up\n",
+    "149, Blackwell, driver 575+": "[171167.620236] NVRM: Xid (PCI:0009:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 01 (0x021425c6 0x00000000 0x00000000 0x00000000 0x00000000 0x00000000)\n",
+    "154 after 79": "[ 3012.1] NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus.\n[ 3012.2] NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)\n",
+    "154 alone": "[ 3012.2] NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)\n",
 }
 silent_on = {
+    "145, nonfatal": "[ 3012.1] NVRM: Xid (PCI:0000:c1:00): 145, RLW_RXPIPE  Nonfatal   XC0 i0 Link 03 (0x00000086 0x00000008 0x00000000 0x00000000 0x00000000 0x00000000)\n",
+    "154, nothing needed": "[ 3012.2] NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)\n",
+    "45, a job was stopped": "[ 3012.1] NVRM: Xid (PCI:0000:c1:00): 45, pid=4711, name=python, Ch 00000010\n",
     "the driver loads": "[    8.1] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.159.04\n",
 }
