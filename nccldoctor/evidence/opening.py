@@ -1,4 +1,4 @@
-"""Opens an input as a stream of plain bytes, whatever it is packed in; bounded, so that no bomb goes off."""
+"""Opens an input as a stream of plain bytes, whatever it is packed or wrapped in; bounded, so that no bomb goes off."""
 
 import bz2
 import io
@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from nccldoctor.evidence.wrapping import opener, wrapping
+
 MOST_EXPANSION = 2000
 FREE_EXPANSION = 256 << 20
 """Unpacked bytes from which on `MOST_EXPANSION` is looked at; logs repeat themselves and pack well."""
 
 _CHUNK = 1 << 18
+_HEAD = 1 << 16
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b\x08", "gzip"),
     (b"BZh", "bzip2"),
@@ -67,7 +70,7 @@ class Stream(io.BufferedReader):
 
 
 def open_input(item: Input) -> Stream:
-    """The input's bytes, unpacked as often as it was packed (twice at most).
+    """The input's bytes, unpacked as often as it was packed (twice at most), and text unwrapped from its carriers.
 
     Raises OSError or ValueError with one sentence.
     """
@@ -79,9 +82,16 @@ def open_input(item: Input) -> Stream:
         stream = Stream(raw)
         packing = _packing(stream.peek(8))
         if packing is None:
-            return stream
-        raw = _Unpacked(stream, packing, plain)
-    return Stream(raw)
+            break
+        raw = _Unpacked(stream, _OPENERS[packing], plain)
+    else:
+        stream = Stream(raw)
+    for _ in range(2):
+        how = wrapping(stream.peek(_HEAD)[:_HEAD])
+        if how is None:
+            break
+        stream = Stream(_Unpacked(stream, opener(how), plain))
+    return stream
 
 
 def read_all(item: Input, most: int = 512 << 20) -> bytes:
@@ -186,13 +196,15 @@ _OPENERS: dict[str, Callable[[BinaryIO], _Reads]] = {
 
 
 class _Unpacked(io.RawIOBase):
-    """What a compressed stream unpacks to."""
+    """What a compressed or wrapped stream unpacks to."""
 
-    def __init__(self, packed: Stream, packing: str, plain: _Slice) -> None:
+    def __init__(
+        self, packed: Stream, machine: "Callable[[BinaryIO], _Reads]", plain: _Slice
+    ) -> None:
         self._packed = packed
         self._plain = plain
         self.item = plain.item
-        self._machine = _OPENERS[packing](packed)
+        self._machine = machine(packed)
         self._made = 0
         self.note = ""
 

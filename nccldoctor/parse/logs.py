@@ -19,6 +19,7 @@ from nccldoctor.parse.blocks import Blocks
 from nccldoctor.parse.calls import CallReader
 from nccldoctor.parse.chunks import chunks
 from nccldoctor.parse.header import Record, hosts_in, may_hold_record, split_records
+from nccldoctor.parse.hosts import Aliases
 from nccldoctor.parse.pattern import Matcher
 from nccldoctor.parse.prefixes import Prefixes
 from nccldoctor.parse.shapes import BLANK, Shapes, Verdict
@@ -60,6 +61,7 @@ class _Reader:
         self._events: list[Event] = []
         self._hosts: set[str] = set()
         self._tasks = Tasks()
+        self._aliases = Aliases()
         self._blocks = Blocks()
         self._table = Table()
         self._repeats: Counter[int] = Counter()
@@ -80,7 +82,7 @@ class _Reader:
             for index, block in enumerate(self._calls.feed(chunk)):
                 self._block(block, index)
         self._events += self._blocks.finish()
-        self._events = self._tasks.corrected(self._events)
+        self._events = self._aliases.corrected(self._tasks.corrected(self._events))
         return self._digest(self._calls.lines)
 
     def _digest(self, lines: int) -> Digest:
@@ -154,6 +156,7 @@ class _Reader:
         for event in self._table.feed(rest, line):
             self._keep(event, rest)
         for record in records:
+            self._aliases.spoke(speaker, record.speaker)
             if self._prefixes.by_task:
                 self._tasks.spoke(record.speaker)
             told = self._record(record, line, shape)

@@ -1,5 +1,6 @@
 """Takes off what launchers, collectors and viewers put in front of lines, and keeps what it tells of the speaker."""
 
+import html
 import json
 import re
 from collections.abc import Iterable
@@ -33,6 +34,7 @@ _SURE: dict[str, list[str]] = {
         rf"(?P<time>{_ISO}) (?:stdout|stderr) (?P<cri>[FP]) ",
         rf"(?P<time>{_ISO}) (?P<host>[\w.-]+) [\w./@-]+(?:\[(?P<pid>\d+)\])?: ",
         rf"(?P<time>{_ISO})[ \t]+(?:[\w.\-]+/[\w./\-]+[ \t]+)?(?:- )?",
+        r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})? +",
     ],
     ">": [r"(?:> ?)+"],
     "│": [r"[│┃║╎┆┊] ?"],
@@ -48,7 +50,7 @@ _SURE: dict[str, list[str]] = {
 _LOOSE = [
     re.compile(form)
     for form in (
-        r" *(?P<task>\d{1,6}): ?",
+        r" *(?P<task>\d{1,6}): ?(?!\d\d:\d\d\b)",
         r" *\d{1,9}[:\t ] *",
         r"\[\d+\] +",
         r"(?P<host>[A-Za-z][\w.-]*\d[\w.-]*): ",
@@ -61,7 +63,7 @@ _BOXES = "│┃║╎┆┊"
 _GLUED = re.compile(r"\[rank(?P<rank>\d+)\]: ?")
 
 _AMBIGUOUS = {
-    "task": re.compile(r" *(?P<task>\d{1,6}): ?"),
+    "task": re.compile(r" *(?P<task>\d{1,6}): ?(?!\d\d:\d\d\b)"),
     "hydra": re.compile(r"\[(?P<task>\d{1,6})\] ?"),
     "host": re.compile(r"(?P<host>[A-Za-z][\w.-]*\d[\w.-]*): "),
     "pod": re.compile(r"(?P<host>[a-z0-9][a-z0-9.-]*-\d+) [a-z][a-z0-9-]* "),
@@ -161,6 +163,8 @@ class Prefixes:
         self.by_task = False
         if "\x1b" in text or "[0m" in text or "[3" in text:
             text = _COLOUR.sub("", text)
+        if "&lt;" in text or "&gt;" in text:
+            text = html.unescape(text)
         if text.startswith('{"') and '"log"' in text[:4096]:
             return self._docker(text)
         told: _Told | None = None
