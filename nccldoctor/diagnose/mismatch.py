@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nccldoctor.diagnose import places, standing
 from nccldoctor.diagnose.stuck import signs
-from nccldoctor.diagnose.words import ranges
+from nccldoctor.diagnose.words import nth, ranges
 from nccldoctor.model.calls import Call
 from nccldoctor.model.events.torch import FingerprintMismatch, StackFrame
 from nccldoctor.model.job import Communicator, Divergence, Job, Lane, Origin
@@ -117,18 +117,23 @@ def went_on(job: Job, parting: Parting) -> bool:
 
 
 def sentence(job: Job, parting: Parting) -> str:
-    """`rank 3 calls Broadcast(…), ranks 0-2 AllReduce(…)`: odd ones first."""
+    """`Rank 3 on gpu-2 (pid 71, GPU 1) called Barrier where ranks 0-2 called AllReduce(…), the 10th collective of …`"""
     comm, calls = parting.communicator, parting.divergence.calls
     groups: dict[Call, list[int]] = {}
     for rank, call in sorted(calls.items()):
         groups.setdefault(call, []).append(rank)
-    ordered = sorted(groups.items(), key=lambda item: (len(item[1]), item[1]))
-    parts = [
-        f"rank{'s' * (len(ranks) > 1)} {ranges(places.shown_ranks(comm, ranks))} {call}"
-        for call, ranks in ordered[:4]
+    (call, ranks), *rest = sorted(groups.items(), key=lambda item: (len(item[1]), item[1]))
+    others = [
+        f"rank{'s' * (len(them) > 1)} {ranges(places.shown_ranks(comm, them))} called {their}"
+        for their, them in rest[:3]
     ]
-    more = f", and {len(ordered) - 4} more kinds" if len(ordered) > 4 else ""
-    return ", ".join(parts) + more
+    who = places.name(job, comm, ranks)
+    of = "" if comm.name in who else f" of {comm.name}"
+    more = f", and {len(rest) - 3} more kinds" if len(rest) > 3 else ""
+    return (
+        f"{who} called {call} where {', '.join(others)}{more}, "
+        f"as the {nth(parting.divergence.ordinal)} collective{of}"
+    )
 
 
 def evidence(parting: Parting, job: Job) -> tuple[Line, ...]:

@@ -42,6 +42,12 @@ def lines(events: Iterable[Event], most: int = 4) -> tuple[Line, ...]:
     return tuple(found.values())
 
 
+def nth(number: int) -> str:
+    """`1st`, `2nd`, `3rd`, `4th`, `11th`, `41,207th`."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10)
+    return f"{number:,}{ending or 'th'}"
+
+
 def size(number: int) -> str:
     """`16 MiB`: bytes for people."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):

@@ -110,7 +110,7 @@ def test_missing_rank() -> None:
     ]
     found = of_ranks(full, full, full[:5], full)
     assert verdict(found) == ("HANG01", (2,))
-    assert "#6 Broadcast(16 elements, float32)" in found.verdict.headline
+    assert "Broadcast(16 elements, float32), the 6th collective" in found.verdict.headline
     assert "train.py:7 in step" in found.findings[0].explanation
 
 

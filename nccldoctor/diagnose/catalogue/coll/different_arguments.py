@@ -73,10 +73,7 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
     told_by = sources(parting.sources)
     strong = len(parting.sources) > 1 or any(s.strong for s in stuck.signs(job))
     return Found(
-        title=(
-            f"Different arguments at #{divergence.ordinal} of {comm.name}: {mismatch.sentence(job, parting)}"
-            + (f" ({at})" if at else "")
-        ),
+        title=mismatch.sentence(job, parting) + (f" ({at})" if at else ""),
         evidence=mismatch.evidence(parting, job),
         confidence=Confidence.HIGH if strong else Confidence.MEDIUM,
         ranks=odd,

@@ -58,10 +58,7 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
     at = places.grouped(where)
     told_by = sources(parting.sources)
     return Found(
-        title=(
-            f"Different operations at #{divergence.ordinal} of {comm.name}: {mismatch.sentence(job, parting)}"
-            + (f" ({at})" if at else "")
-        ),
+        title=mismatch.sentence(job, parting) + (f" ({at})" if at else ""),
         evidence=mismatch.evidence(parting, job),
         confidence=_confidence(job, parting),
         severity=Severity.WARNING if mismatch.went_on(job, parting) else None,

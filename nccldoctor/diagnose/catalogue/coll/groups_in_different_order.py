@@ -12,7 +12,7 @@ from nccldoctor.diagnose import places, standing, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.mismatch import parted
 from nccldoctor.diagnose.standing import Node, Wait
-from nccldoctor.diagnose.words import ranges
+from nccldoctor.diagnose.words import nth, ranges
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 from nccldoctor.model.source import Line
@@ -66,7 +66,7 @@ def _rank(job: Job, node: Node) -> int | None:
 def _link(job: Job, source: Node, wait: Wait, target: Node) -> str:
     call = wait.standing.call(wait.standing.ordinal)
     return (
-        f"rank {_rank(job, source)} is in #{wait.standing.ordinal} {call or 'collective'} of "
+        f"rank {_rank(job, source)} is in {f'{call}, ' if call else ''}the {nth(wait.standing.ordinal)} collective of "
         f"{wait.communicator.name}, which rank {_rank(job, target)} has not called"
     )
 

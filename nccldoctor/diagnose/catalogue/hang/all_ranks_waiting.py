@@ -12,7 +12,7 @@ from nccldoctor.diagnose import places, standing, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.mismatch import parted
 from nccldoctor.diagnose.standing import Standing
-from nccldoctor.diagnose.words import ranges
+from nccldoctor.diagnose.words import nth, ranges
 from nccldoctor.model.events.nccl import Edge, EnvironmentSet
 from nccldoctor.model.events.state import RasSnapshot
 from nccldoctor.model.events.torch import WatchdogTimeout
@@ -71,7 +71,7 @@ def _found(job: Job, level: Standing) -> Found:
     where = places.grouped(places.positions(job, ranks, {}))
     return Found(
         title=(
-            f"All {comm.size} ranks entered #{ordinal} {call or 'collective'} of {comm.name} and none finished it"
+            f"All {comm.size} ranks entered {f'{call}, ' if call else ''}the {nth(ordinal)} collective of {comm.name}, and none finished it"
             + (f"; first suspect: rank {ranges(suspects)} ({why})" if suspects else "")
         ),
         evidence=tuple(

@@ -14,7 +14,7 @@ from nccldoctor.diagnose import absent, places, standing, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.mismatch import fingerprints, parted
 from nccldoctor.diagnose.standing import Node, Wait
-from nccldoctor.diagnose.words import ranges
+from nccldoctor.diagnose.words import nth, ranges
 from nccldoctor.model.events.torch import StackFrame
 from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.finding import Confidence, Severity
@@ -146,11 +146,11 @@ def _found(
     who = places.name(job, comm, ranks)
     of = "" if comm.name in who else f" of {comm.name}"
     title = (
-        f"{who} {_state(job, wait, ranks)} #{ordinal} {call if call is not None else 'collective'}{of}, in which "
-        f"rank{'s' * (len(waiting) > 1)} {ranges(waiting)} wait{'s' * (len(waiting) == 1)}"
+        f"{who} {_state(wait, ranks)} {f'{call}, ' if call is not None else ''}the {nth(ordinal)} collective{of}; "
+        f"rank{'s' * (len(waiting) > 1)} {ranges(waiting)} wait{'s' * (len(waiting) == 1)} in it"
     )
     if at := places.grouped({r: f for r, f in where.items() if r in culprits}):
-        title += f"; it stands at {at.partition(': ')[2]}" if len(culprits) == 1 else f"; {at}"
+        title += f" ({at})"
     return Found(
         title=title,
         evidence=_evidence(wait, ranks, signs),
@@ -173,7 +173,7 @@ def _remedy(job: Job, comm: Communicator, ranks: Sequence[int]) -> tuple[str, ..
     return (first, *remedy[1:])
 
 
-def _state(job: Job, wait: Wait, ranks: Sequence[int]) -> str:
+def _state(wait: Wait, ranks: Sequence[int]) -> str:
     comm = wait.communicator
     if all(comm.members[rank].stage == "destroyed" for rank in ranks):
         return "destroyed the communicator and never called"
