@@ -3,13 +3,14 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from operator import ne
 
+from nccldoctor.correlate.parted_tracks import first_parting
 from nccldoctor.correlate.places import Places, Reader
-from nccldoctor.correlate.recorded import Track, describe, key, other_side
+from nccldoctor.correlate.recorded import Track
 from nccldoctor.model.calls import WINDOW, Call, CallTable
 from nccldoctor.model.digest import Digest
-from nccldoctor.model.events.state import RecorderEntry
 from nccldoctor.model.job import Divergence, Lane, Origin
 from nccldoctor.model.source import Line
 
@@ -56,7 +57,7 @@ def diverge(
     for ident in sorted(tables):
         found += _in_tables(ident, tables[ident], reader, lost, calm)
     for ident in sorted(tracks):
-        if divergence := _in_tracks(ident, tracks[ident]):
+        if divergence := first_parting(ident, tracks[ident]):
             found.append(divergence)
     return found, lost
 
@@ -109,7 +110,12 @@ def _in_tables(
                 for rank in calls
                 if tables[rank].count + shift[rank] == ordinal
             }
-            return [*torn, Divergence(ident, Origin.CALLS, ordinal, calls, lines)]
+            rests = [_calls(tables[r], reader, ordinal - shift[r], RESYNC) for r in calls]
+            replaced = _is_replaced(rests)
+            return [
+                *torn,
+                Divergence(ident, Origin.CALLS, ordinal, calls, lines, replaced=replaced),
+            ]
         for rank, gap in gaps.items():
             shift[rank] += gap
             lost[ident, rank] = shift[rank]
@@ -237,64 +243,27 @@ def _lost(ours: tuple[Call, ...], theirs: tuple[Call, ...]) -> int | None:
     return None
 
 
-def _in_tracks(ident: str, tracks: Mapping[int, Track]) -> Divergence | None:
-    """The first sequence number at which recorders differ; a rank whose ring lost it has no vote."""
-    filled = {rank: t for rank, t in tracks.items() if t.ids}
-    if len(filled) < 2:
-        return None
-    if len({(t.first, t.ids.tobytes()) for t in filled.values()}) == 1:
-        return None
-    start = min(t.first for t in filled.values())
-    end = max(t.first + len(t.ids) for t in filled.values())
-    distinct: dict[tuple[int, bytes], list[int]] = defaultdict(list)
-    for rank, track in filled.items():
-        distinct[track.first, track.ids.tobytes()].append(rank)
-    leaders = [filled[ranks[0]] for ranks in distinct.values()]
-    for sequence in range(start, end):
-        kinds = {_kind(track, sequence) for track in leaders} - {-1}
-        if len(kinds) > 1:
-            return _divergence(ident, filled, sequence)
-    return None
+def _is_replaced(rests: Sequence[tuple[Call, ...]]) -> bool:
+    """Does one call stand in another's place: do all go on alike after it, or all end with it?
+
+    Where calls repeat themselves, a line that was lost may look the same: then it does not count.
+    """
+    longest: dict[Call, tuple[Call, ...]] = {}
+    for rest in sorted(rests, key=len, reverse=True):
+        if longest.setdefault(rest[0], rest)[: len(rest)] != rest:
+            return False
+    if len(longest) > MOST_KINDS:
+        return False
+    for ours, theirs in combinations(longest.values(), 2):
+        common = min(len(ours), len(theirs))
+        if ours[1:common] != theirs[1:common] or common == 1 < max(len(ours), len(theirs)):
+            return False
+        for gap in range(1, MOST_LOST + 1):
+            if _fits(ours, theirs[gap:]) or _fits(theirs, ours[gap:]):
+                return False
+    return True
 
 
-def _kind(track: Track, sequence: int) -> int:
-    index = sequence - track.first
-    return track.ids[index] if 0 <= index < len(track.ids) else -1
-
-
-def _divergence(ident: str, tracks: Mapping[int, Track], sequence: int) -> Divergence:
-    """The calls with that number; of coalesced blocks the first call in which they differ."""
-    told = {r: calls for r, t in tracks.items() if (calls := t.calls_of(sequence))}
-    depth = max(map(len, told.values()))
-    entries: dict[int, RecorderEntry] = {}
-    for index in range(depth):
-        entries = {rank: calls[min(index, len(calls) - 1)] for rank, calls in told.items()}
-        if len({key(entry) for entry in entries.values()}) > 1:
-            break
-    lines = {rank: Line(tracks[rank].file, 0, describe(entry)) for rank, entry in entries.items()}
-    return Divergence(ident, Origin.RECORDER, sequence, _told_apart(entries), lines)
-
-
-def _told_apart(entries: Mapping[int, RecorderEntry]) -> dict[int, Call]:
-    """Calls that differ where the entries do: by PyTorch's names, or with the other side's size, if need be."""
-    ways = (_plain, _by_name, _with_other_side)
-    kinds = len({key(entry) for entry in entries.values()})
-    for way in ways:
-        calls = {rank: way(entry) for rank, entry in entries.items()}
-        if len(set(calls.values())) == kinds:
-            break
-    return calls
-
-
-def _plain(entry: RecorderEntry) -> Call:
-    return entry.call
-
-
-def _by_name(entry: RecorderEntry) -> Call:
-    return replace(entry.call, op=entry.name)
-
-
-def _with_other_side(entry: RecorderEntry) -> Call:
-    into = other_side(entry)
-    kind = f"{entry.call.datatype or ''} {'from' if entry.call.op == 'ReduceScatter' else 'into'} {into}"
-    return entry.call if into is None else replace(entry.call, datatype=kind.strip())
+def _fits(calls: tuple[Call, ...], later: tuple[Call, ...]) -> bool:
+    length = min(len(calls), len(later))
+    return length > 0 and calls[:length] == later[:length]

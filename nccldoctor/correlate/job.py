@@ -108,7 +108,7 @@ def _hosts(drafts: Sequence[Draft], owners: Sequence[tuple[Event, int | None]]) 
     nics: dict[str, set[str]] = {name: set() for name in names}
     for event, owner in owners:
         host = drafts[owner].host if owner is not None else None
-        if host is None:
+        if not host:
             continue
         if isinstance(event, BootstrapInterface):
             addresses[host].add(event.address)

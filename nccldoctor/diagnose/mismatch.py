@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nccldoctor.diagnose import places, standing
+from nccldoctor.diagnose import places, standing, stuck
 from nccldoctor.diagnose.stuck import signs
 from nccldoctor.diagnose.words import nth, ranges
 from nccldoctor.model.calls import Call
 from nccldoctor.model.events.torch import FingerprintMismatch, StackFrame
+from nccldoctor.model.finding import Severity
 from nccldoctor.model.job import Communicator, Divergence, Job, Lane, Origin
 from nccldoctor.model.source import Line
 
@@ -114,6 +115,23 @@ def went_on(job: Job, parting: Parting) -> bool:
     ]
     after = min((lane.issued - parting.divergence.ordinal for lane in lanes), default=0)
     return after >= _MANY and not signs(job)
+
+
+def is_unproved(job: Job, parting: Parting) -> bool:
+    """Do only call lines differ, as they also would where the log has lost one, and does nothing say that a call failed?"""
+    return stuck.is_unproved(job, parting.sources, signs(job)) and (
+        not parting.divergence.replaced or any(d.torn for d in job.divergences)
+    )
+
+
+LOST = "A line that the log has lost looks the same, and nothing shows that the job stands still. "
+
+
+def severity(job: Job, parting: Parting) -> Severity | None:
+    """How loudly to say it; None: as loudly as the diagnosis itself."""
+    if is_unproved(job, parting):
+        return Severity.NOTE
+    return Severity.WARNING if went_on(job, parting) else None
 
 
 def sentence(job: Job, parting: Parting) -> str:

@@ -55,8 +55,11 @@ def standings(job: Job) -> dict[str, list[Standing]]:
     found: dict[str, list[Standing]] = defaultdict(list)
     for (ident, origin), of_rank in lanes.items():
         comm = job.communicator(ident)
-        if len(of_rank) > 1 and not (origin is Origin.RAS and _outdated(of_rank, lanes, ident)):
-            found[ident].append(Standing(comm, origin, of_rank))
+        if len(of_rank) < 2 or (origin is Origin.RAS and _outdated(of_rank, lanes, ident)):
+            continue
+        told = Standing(comm, origin, of_rank)
+        if origin is not Origin.CALLS or not _cut_short(told, lanes.get((ident, Origin.RAS), {})):
+            found[ident].append(told)
     for ident in found:
         found[ident].sort(key=lambda s: (-len(s.lanes), _TRUST.index(s.origin)))
     return found
@@ -71,6 +74,11 @@ def _outdated(
         if any(rank in others and others[rank].issued > lane.issued for rank, lane in ras.items()):
             return True
     return False
+
+
+def _cut_short(told: Standing, ras: dict[int, Lane]) -> bool:
+    """Has RAS counted calls of a rank behind that are not in its log? Then the log ends before the job's last call."""
+    return any(rank in ras and ras[rank].issued > told.lanes[rank].issued for rank in told.behind)
 
 
 def finished(comm: Communicator) -> bool:

@@ -1,6 +1,6 @@
 """Signs that a job stands still, and not only that its files stop."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nccldoctor.diagnose.places import stacks, waits
@@ -96,6 +96,19 @@ def _pending(lane: Lane) -> bool:
         and lane.completed is not None
         and lane.completed < lane.issued
     )
+
+
+UNPROVED = (
+    "Cut or hung: these logs alone cannot tell. Two looks at RAS, or the ranks' stacks, would."
+)
+
+
+def is_unproved(job: Job, told_by: Iterable[Origin], seen: Sequence[Sign]) -> bool:
+    """Do only NCCL's own call lines speak, and nothing says that the job stands still?
+
+    A log that was copied while the job ran, or that lost its end, then looks just the same.
+    """
+    return not seen and set(told_by) == {Origin.CALLS}
 
 
 def is_excerpt(job: Job, lanes: Iterable[Lane]) -> bool:

@@ -17,7 +17,7 @@ def decide(findings: Sequence[Finding], jobs: Sequence[Job]) -> Verdict:
     if (top is None or top.severity is Severity.WARNING) and (watched := _watched(jobs)):
         return watched
     if top is None:
-        return _silent(jobs)
+        return _unproved(findings) or _silent(jobs)
     if top.severity is Severity.WARNING:
         status = Status.DEGRADED
     else:
@@ -31,6 +31,19 @@ def decide(findings: Sequence[Finding], jobs: Sequence[Job]) -> Verdict:
         hosts=top.hosts,
         next=top.remedy[:3],
     )
+
+
+def _unproved(findings: Sequence[Finding]) -> Verdict | None:
+    """What might be a hang or a log that ends early is neither a fault nor health."""
+    for note in findings:
+        if note.code.startswith(_HANGS) and note.confidence is Confidence.LOW:
+            return Verdict(
+                status=Status.UNKNOWN,
+                headline=f"No fault is proved. {note.title}",
+                confidence=Confidence.LOW,
+                next=note.remedy[:3],
+            )
+    return None
 
 
 def _silent(jobs: Sequence[Job]) -> Verdict:

@@ -156,7 +156,11 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first call at which ranks of one communicator differ: ordinal (from 1), and who called what."""
+    """The first call at which ranks of one communicator differ: ordinal (from 1), and who called what.
+
+    `torn`: lines that a log lost, and no difference. `replaced`: one call stands in another's place, as no lost line can
+    make it: the next calls agree again, or every rank ends just here.
+    """
 
     communicator: str
     origin: Origin
@@ -164,6 +168,7 @@ class Divergence:
     calls: Mapping[int, Call]
     lines: Mapping[int, Line] = field(default_factory=dict)
     torn: bool = False
+    replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

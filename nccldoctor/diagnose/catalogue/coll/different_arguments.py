@@ -72,10 +72,13 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
     at = places.grouped(where)
     told_by = sources(parting.sources)
     strong = len(parting.sources) > 1 or any(s.strong for s in stuck.signs(job))
+    unproved = mismatch.is_unproved(job, parting)
+    weak = Confidence.LOW if unproved else Confidence.MEDIUM
     return Found(
         title=mismatch.sentence(job, parting) + (f" ({at})" if at else ""),
         evidence=mismatch.evidence(parting, job),
-        confidence=Confidence.HIGH if strong else Confidence.MEDIUM,
+        confidence=Confidence.HIGH if strong else weak,
+        severity=Severity.NOTE if unproved else None,
         ranks=odd,
         hosts=places.hosts(job, comm, parting.odd),
         explanation=(
@@ -85,7 +88,8 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
                 if len(odd) < len(divergence.calls)
                 else "There is no majority, so either side may be the wrong one. "
             )
-            + "NCCL does not compare arguments: the rank with less data may even finish and go on."
+            + "NCCL does not compare arguments: the rank with less data may even finish and go on. "
+            + (mismatch.LOST if unproved else "")
         ),
     )
 

@@ -61,7 +61,7 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
         title=mismatch.sentence(job, parting) + (f" ({at})" if at else ""),
         evidence=mismatch.evidence(parting, job),
         confidence=_confidence(job, parting),
-        severity=Severity.WARNING if mismatch.went_on(job, parting) else None,
+        severity=mismatch.severity(job, parting),
         ranks=odd,
         hosts=places.hosts(job, comm, parting.odd),
         explanation=(
@@ -71,7 +71,8 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
                 if len(odd) < len(divergence.calls)
                 else "There is no majority, so either side may be the wrong one. "
             )
-            + "NCCL matches calls by their order alone and does not notice the difference."
+            + "NCCL matches calls by their order alone and does not notice the difference. "
+            + (mismatch.LOST if mismatch.is_unproved(job, parting) else "")
         ),
     )
 
@@ -79,7 +80,7 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
 def _confidence(job: Job, parting: mismatch.Parting) -> Confidence:
     if len(parting.sources) > 1 or any(s.strong for s in stuck.signs(job)):
         return Confidence.HIGH
-    return Confidence.LOW if mismatch.went_on(job, parting) else Confidence.MEDIUM
+    return Confidence.LOW if mismatch.severity(job, parting) else Confidence.MEDIUM
 
 
 def _by_ras(job: Job, ident: str, lanes: dict[int, Lane]) -> Found:

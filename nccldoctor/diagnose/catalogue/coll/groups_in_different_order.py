@@ -44,18 +44,20 @@ def check(job: Job) -> Iterable[Found]:
     nodes = [source for source, _, _ in cycle]
     ranks = tuple(sorted({r for n in nodes if (r := _rank(job, n)) is not None}))
     sources = {o for _, wait, _ in cycle for o in wait.agreeing}
+    unproved = stuck.is_unproved(job, sources, signs)
+    strong = len(sources) > 1 or any(s.strong for s in signs)
+    weak = Confidence.LOW if unproved else Confidence.MEDIUM
     yield Found(
         title=(
             f"Ranks {ranges(ranks)} wait for each other over {len(cycle)} communicators used in different order: "
             + "; ".join(_link(job, *link) for link in cycle[:4])
         ),
         evidence=_evidence(job, cycle, signs),
-        confidence=Confidence.HIGH
-        if len(sources) > 1 or any(s.strong for s in signs)
-        else Confidence.MEDIUM,
+        confidence=Confidence.HIGH if strong else weak,
+        severity=Severity.NOTE if unproved else None,
         ranks=ranks,
         hosts=job.hosts_of_ranks(ranks),
-        explanation=_explanation(job, ranks, signs),
+        explanation=_explanation(job, ranks, signs) + f" {stuck.UNPROVED}" * unproved,
     )
 
 

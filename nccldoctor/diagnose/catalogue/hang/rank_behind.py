@@ -93,11 +93,25 @@ def _outside(job: Job, found: Sequence[Wait]) -> frozenset[Node]:
     )
 
 
+def _is_unproved(job: Job, wait: Wait, signs: Sequence[stuck.Sign]) -> bool:
+    """Is it told by call lines that may have been cut, or by one look of RAS that the call lines do not bear out?"""
+    if stuck.is_unproved(job, wait.agreeing, signs):
+        return True
+    logged = [
+        lane
+        for lane in job.lanes
+        if lane.origin is Origin.CALLS and lane.communicator == wait.communicator.id
+    ]
+    return wait.agreeing == (Origin.RAS,) and bool(logged) and not any(s.strong for s in signs)
+
+
 def _is_excerpt(job: Job, wait: Wait, signs: Sequence[stuck.Sign]) -> bool:
     """Call lines alone say nothing in files that were cut, or when ranks are many calls apart."""
     if signs or wait.agreeing != (Origin.CALLS,):
         return False
     lanes = wait.standing.lanes
+    if all(wait.communicator.members[r].stage == "destroyed" for r in wait.waiting):
+        return True
     behind = [lanes[r] for r in wait.behind]
     if stuck.is_excerpt(job, [*behind, lanes[wait.waiting[0]]]) or stuck.is_cut(job, behind):
         return True
@@ -145,16 +159,23 @@ def _found(
     where = places.positions(job, [*culprits, *waiting], _frames(wait))
     who = places.name(job, comm, ranks)
     of = "" if comm.name in who else f" of {comm.name}"
-    title = (
-        f"{who} {_state(wait, ranks)} {f'{call}, ' if call is not None else ''}the {nth(ordinal)} collective{of}; "
-        f"rank{'s' * (len(waiting) > 1)} {ranges(waiting)} wait{'s' * (len(waiting) == 1)} in it"
-    )
+    what = f"{f'{call}, ' if call is not None else ''}the {nth(ordinal)} collective{of}"
+    others = f"rank{'s' * (len(waiting) > 1)} {ranges(waiting)}"
+    unproved = _is_unproved(job, wait, signs)
+    if unproved:
+        called = f"{'has' if len(waiting) == 1 else 'have'} called {what}"
+        title = f"The log of {who[:1].lower()}{who[1:]} ends where {others} {called}: cut or hung"
+    else:
+        title = (
+            f"{who} {_state(wait, ranks)} {what}; {others} wait{'s' * (len(waiting) == 1)} in it"
+        )
     if at := places.grouped({r: f for r, f in where.items() if r in culprits}):
         title += f" ({at})"
     return Found(
         title=title,
         evidence=_evidence(wait, ranks, signs),
         confidence=_confidence(wait, signs),
+        severity=Severity.NOTE if unproved else None,
         ranks=culprits,
         hosts=places.hosts(job, comm, ranks),
         explanation=_explanation(job, wait, where, signs, all_waits),
@@ -239,7 +260,9 @@ def _explanation(
     if signs:
         parts.append("Signs of a hang: " + "; ".join(dict.fromkeys(s.what for s in signs)) + ".")
     else:
-        parts.append("Nothing else shows that the job stands still: the files may simply end here.")
+        parts.append(
+            f"Nothing else shows that the job stands still: the files may simply end here. {stuck.UNPROVED}"
+        )
     return " ".join(parts)
 
 

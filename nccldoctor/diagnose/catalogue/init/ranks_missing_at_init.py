@@ -30,6 +30,8 @@ remedy = (
     "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET torchrun …  # shows how far each rank gets",
     "ss -tnp | grep PORT  # on the hosts of the missing ranks: can they reach rank 0's address and port?",
 )
+_AFTER_ALL_CAME = ("topology", "graphs", "channels")
+"""Ranks compute these from what all ranks told each other in the bootstrap: then only logs are missing."""
 _DONE = ("Init COMPLETE", "connected", "destroyed")
 
 
@@ -40,6 +42,8 @@ def check(job: Job) -> Iterable[Found]:
         started = [m for m in comm.members if m.stage is not None]
         missing = [m.rank for m in comm.members if m.stage is None]
         if not started or any(stage in _DONE for stage in stages):
+            continue
+        if missing and any(stage in _AFTER_ALL_CAME for stage in stages):
             continue
         if missing and _is_under_way(job, comm):
             continue
