@@ -13,7 +13,8 @@ from nccldoctor.diagnose.engine import order, times_of
 from nccldoctor.diagnose.settings import settings, unique
 from nccldoctor.errors import DoctorError
 from nccldoctor.grammars.environment import fault
-from nccldoctor.knowledge.buffers import BUFFERS, MOST_CHANNELS, memory
+from nccldoctor.knowledge.buffers import BUFFERS, memory
+from nccldoctor.knowledge.channels import most
 from nccldoctor.knowledge.environment import known_at, lookup
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import Version
@@ -83,7 +84,7 @@ def audit(
     assignments = _settle(layers)
     winning = [a for a in assignments if a.winner is None]
     sizes = {a.name: int(a.value) for a in winning if a.name in BUFFERS and a.value.isdigit()}
-    channels = _channels(winning)
+    channels = _channels(winning, most(version))
     return Audit(
         assignments=assignments,
         findings=_findings(winning, version),
@@ -91,7 +92,7 @@ def audit(
         version=version,
         channels=channels,
         buffer_bytes=memory(channels, sizes),
-        buffer_bytes_default=memory(MOST_CHANNELS, {}),
+        buffer_bytes_default=memory(most(version), {}),
     )
 
 
@@ -173,14 +174,14 @@ def _settle(layers: Sequence[Sequence[Assignment]]) -> tuple[Assignment, ...]:
     return tuple(sorted(settled, key=lambda a: (a.name, a.winner is not None)))
 
 
-def _channels(winning: Iterable[Assignment]) -> int:
+def _channels(winning: Iterable[Assignment], most_channels: int) -> int:
     """The most channels that these settings allow."""
     limits = [
         int(a.value)
         for a in winning
         if a.name in ("NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS") and a.value.isdigit() and int(a.value)
     ]
-    return min([MOST_CHANNELS, *limits])
+    return min([most_channels, *limits])
 
 
 def _findings(winning: Sequence[Assignment], version: str | None) -> tuple[Finding, ...]:

@@ -1,10 +1,13 @@
 """Facts as data: numbers that moved, bugs with their sources, statuses and Xids."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+from nccldoctor import doctor
 from nccldoctor.diagnose.signs import proof
+from nccldoctor.knowledge.channels import most, usual
 from nccldoctor.knowledge.clouds import CLOUDS, cloud_of_network
 from nccldoctor.knowledge.environment import lookup, numbers
 from nccldoctor.knowledge.ib_status import STATUS, status
@@ -13,6 +16,8 @@ from nccldoctor.knowledge.path_types import MEANING, path_type
 from nccldoctor.knowledge.scopes import DECIDING, LAZY, PER_HOST, SWITCHES
 from nccldoctor.knowledge.xid import MEMORY, NVLINK, XIDS, Blame, xid
 from nccldoctor.model.job import Job
+
+SAMPLES = Path(__file__).parent.parent / "sample_logs"
 
 
 @pytest.mark.parametrize(
@@ -83,3 +88,26 @@ def test_clouds_are_told_by_their_plugin() -> None:
     assert cloud_of_network("FasTrak") is not None
     assert cloud_of_network("IB") is None
     assert cloud_of_network("Socket") is None
+
+
+@pytest.mark.parametrize(
+    ("gbytes_per_second", "count"),
+    [(370.8, 24), (360.0, 24), (240.0, 24), (721.8, 32), (164.8, 16), (120.0, None), (None, None)],
+)
+def test_usual_channels(gbytes_per_second: float | None, count: int | None) -> None:
+    found = usual(gbytes_per_second)
+    assert (found.channels if found else None) == count
+
+
+@pytest.mark.parametrize(
+    ("version", "count"), [("2.18.3", 32), ("2.24.3", 32), ("2.28.9", 64), (None, 64)]
+)
+def test_most_channels(version: str | None, count: int) -> None:
+    assert most(version) == count
+
+
+def test_a_recorded_fallback_is_set_against_the_usual_channels() -> None:
+    report = doctor.examine([str(SAMPLES / "2.28.9-fallback-seed")])
+    (found,) = [f for f in report.findings if f.code == "ENV07"]
+    assert "1 channel where" in found.title and "usually have 24" in found.title
+    assert any("NVS/" in line.text for line in found.evidence)

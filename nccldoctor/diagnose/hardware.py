@@ -1,6 +1,7 @@
 """What joins the ranks that measured something, as far as the evidence tells, and what that should give."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from nccldoctor.knowledge import links
@@ -122,25 +123,51 @@ def _by_pcie(states: Iterable[GpuState]) -> tuple[Fabric, Line, bool] | None:
 
 
 def _by_name(job: Job, states: Iterable[GpuState]) -> tuple[Fabric, Line, bool] | None:
-    found = [(limit, s.line) for s in states if s.name and (limit := links.sxm(s.name))]
+    found = [
+        (limit, s.line)
+        for s in states
+        if s.name and (limit := links.sxm(s.name) or links.xgmi(s.name))
+    ]
     if not found or len({limit.name for limit, _ in found}) > 1:
         return None
     return found[0][0], found[0][1], True
 
 
 def _network(job: Job) -> tuple[Fabric, Line, bool] | None:
-    """By the network cards in NCCL's topology file, whose `speed` is in Mb/s; 0 and 10 Gb/s are its guesses."""
+    """By the network cards in NCCL's topology file or dump; 0 and 10 Gb/s are its guesses."""
     for file in job.events(TopologyFile):
         cards = {
-            (node.attributes.get("guid", ""), node.attributes.get("name", "")): int(speed)
+            (node.attributes.get("guid", ""), node.attributes.get("name", "")): int(speed) / 8e3
             for node in file.nodes
             if node.tag == "net" and (speed := node.attributes.get("speed", "")).isdigit()
         }
-        total = sum(cards.values()) / 8e3
-        if total and not any(speed in (0, 10000) for speed in cards.values()):
-            name = f"{len(cards)} network card{'s' * (len(cards) != 1)} a host"
-            return Fabric("network", total, f"{name}, {total:g} GB/s"), file.line, False
-    return None
+        if known := _cards(cards.values()):
+            return known, file.line, False
+    return min(_dumped_cards(job), key=lambda f: f[0].gbytes_per_second, default=None)
+
+
+def _dumped_cards(job: Job) -> Iterable[tuple[Fabric, Line, bool]]:
+    """What the dump of each process shows: `NET[48.4] - NET/0-0 (0/GUID/1/48.4)`."""
+    dumps: dict[tuple[str, str | None, int | None], dict[str, TopologyLine]] = {}
+    for line in job.events(TopologyLine):
+        if line.link == "NET" and _NET_SPEED.search(line.node):
+            whose = (line.line.file, line.speaker.host, line.speaker.pid)
+            dumps.setdefault(whose, {}).setdefault(line.node, line)
+    for cards in dumps.values():
+        speeds = [float(m[1]) for node in cards if (m := _NET_SPEED.search(node))]
+        if (known := _cards(speeds)) is not None:
+            yield known, next(iter(cards.values())).line, False
+
+
+_NET_SPEED = re.compile(r"/([\d.]+)\)$")
+_GUESSES = (0.0, 1.25)
+
+
+def _cards(speeds: Collection[float]) -> Fabric | None:
+    if not speeds or any(speed in _GUESSES for speed in speeds):
+        return None
+    name = f"{len(speeds)} network card{'s' * (len(speeds) != 1)} a host"
+    return Fabric("network", sum(speeds), f"{name}, {sum(speeds):g} GB/s")
 
 
 def _bus(text: str | None) -> str | None:

@@ -12,9 +12,6 @@ BUFFERS: Mapping[str, int] = {
 CONNECTIONS_PER_CHANNEL = 4
 """Ring neighbours and tree neighbours of a rank in the middle of both; at the least."""
 
-MOST_CHANNELS = 32
-"""Up to NCCL 2.24; 64 since."""
-
 SHM_BYTES_PER_RANK = 32 << 20
 """About what a rank's segments in /dev/shm take with the SHM transport at default sizes; measured on 2 x H200."""
 

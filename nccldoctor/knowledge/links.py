@@ -20,14 +20,25 @@ SXM_GPUS = (
     ("H200", 18, "4"),
     ("H100 80GB HBM3", 18, "4"),
     ("H100-SXM", 18, "4"),
-    ("H800-SXM", 8, "4"),
+    ("H800", 8, "4"),
     ("H20", 18, "4"),
     ("A100-SXM", 12, "3"),
     ("A800-SXM", 8, "3"),
     ("V100-SXM", 6, "2"),
     ("P100-SXM", 4, "1"),
 )
-"""Names of GPUs that only come with NVLink: (part of the name, links, NVLink version), from NVIDIA's data sheets."""
+"""Names of GPUs that only come with NVLink: (part of the name, links, NVLink version), from NVIDIA's data sheets.
+
+A800 and H800 are cut to 8 links. L40S, L4, RTX and every `PCIe` form have none: their PCIe link decides.
+"""
+
+XGMI_GPUS = (("MI300X", 7), ("MI325X", 7), ("MI350X", 7), ("MI355X", 7))
+XGMI_GBYTES = 48.0
+"""(part of the name, links to the other GPUs of the host), and the GB/s a link that RCCL counts on (its topo.h).
+
+What collectives reach over XGMI was not measured, so nothing is expected of them. MI250 counts 36 GB/s a link, but its
+links differ from pair to pair; its name alone tells nothing.
+"""
 
 _NOT_SXM = re.compile(r"\bNVL\b|PCIe|PCI-E|MIG", re.IGNORECASE)
 
@@ -63,7 +74,7 @@ ENOUGH = {"nvlink": 0.6, "pcie": 0.5, "network": 0.5}
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """The link that limits a group of ranks: `kind` nvlink, pcie or network, GB/s per GPU (per host for network)."""
+    """The link that limits a group of ranks: `kind` nvlink, xgmi, pcie or network, GB/s per GPU (per host for network)."""
 
     kind: str
     gbytes_per_second: float
@@ -102,18 +113,26 @@ def sxm(name: str) -> Fabric | None:
     return None
 
 
+def xgmi(name: str) -> Fabric | None:
+    """What the name of an AMD GPU says of its links inside the host."""
+    for part, count in XGMI_GPUS:
+        if re.search(rf"\b{part}", name):
+            return Fabric("xgmi", count * XGMI_GBYTES, f"{count} XGMI links")
+    return None
+
+
 def transfer_us(op: str, size_bytes: int, ranks: int, gbytes_per_second: float) -> float:
     """How long the wire needs at this bus bandwidth; 0 for an unknown collective."""
     return size_bytes * _factor(op, ranks) / gbytes_per_second / 1e3
 
 
 def expected(fabric: Fabric, op: str, ranks: int, size_bytes: int) -> float | None:
-    """Bus GB/s that this collective should reach over this link; None where size or collective does not allow to say."""
+    """Bus GB/s that this collective should reach over this link; None where link, size or collective do not tell."""
     share = {
         "nvlink": SHARE_NVLINK.get(op),
         "pcie": SHARE_PCIE if op in SHARE_NVLINK else None,
         "network": SHARE_NETWORK if op in RING_OPS else None,
-    }[fabric.kind]
+    }.get(fabric.kind)
     if share is None or ranks < 2:
         return None
     best = fabric.gbytes_per_second * share

@@ -7,9 +7,10 @@ today's links; larger ones take memory from the model and rarely make anything f
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.settings import named, number, unique
+from nccldoctor.diagnose.settings import library_version, named, number, unique
 from nccldoctor.diagnose.words import lines, size, who
-from nccldoctor.knowledge.buffers import BUFFERS, MOST_CHANNELS, memory
+from nccldoctor.knowledge.buffers import BUFFERS, memory
+from nccldoctor.knowledge.channels import most
 from nccldoctor.model.events.nccl import ChannelCounts
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -33,12 +34,11 @@ def check(job: Job) -> Iterable[Found]:
             continue
         counts = job.events(ChannelCounts)
         channels = max((c.collective for c in counts), default=0)
-        takes = memory(channels or MOST_CHANNELS, {setting.variable: value})
-        base = memory(channels or MOST_CHANNELS, {})
+        limit = most(library_version(job))
+        takes = memory(channels or limit, {setting.variable: value})
+        base = memory(channels or limit, {})
         how_many = (
-            f"{channels} channel{'s' * (channels != 1)}"
-            if channels
-            else f"up to {MOST_CHANNELS} channels"
+            f"{channels} channel{'s' * (channels != 1)}" if channels else f"up to {limit} channels"
         )
         events = [s.event for s in named(job, setting.variable) if s.value == setting.value]
         yield Found(

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.settings import Setting, number, settings, unique, works
+from nccldoctor.diagnose.usual import expected
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.clouds import cloud_of_network
 from nccldoctor.knowledge.values import problem
@@ -41,16 +42,16 @@ def check(job: Job) -> Iterable[Found]:
     names = " ".join(sorted(f"{s.variable}={s.value}" for s in unique(found)))
     events = [s.event for s in found]
     throttled = any(s.variable in _CHANNELS for s in found)
-    price = (
-        "one channel costs most of the bandwidth (measured on 2 x H200: 327 to 22 GB/s)"
-        if throttled
-        else "NCCL cannot choose what fits each size"
-    )
+    normal = expected(job) if throttled else None
+    price = "NCCL cannot choose what fits each size"
+    if throttled:
+        few = (
+            f"{normal}, which" if normal and normal.here < normal.usual.channels else "one channel"
+        )
+        price = f"{few} costs most of the bandwidth (measured on 2 x H200: 327 to 22 GB/s)"
     yield Found(
         title=f"{who(job, events, 'The job')}: fallback settings are on, {names}: {price}",
-        evidence=lines(
-            [s.event for s in unique(found)],
-        ),
+        evidence=(*lines([s.event for s in unique(found)]), *([normal.line] if normal else [])),
         ranks=job.ranks_of(events),
         hosts=job.hosts_of(events),
         confidence=Confidence.HIGH if throttled or len(unique(found)) > 1 else Confidence.MEDIUM,

@@ -1,9 +1,10 @@
 """NCCL uses far fewer channels than the links allow, or one host finds fewer than its siblings.
 
-Each channel keeps one SM copying; NVLink needs many at once. All hosts of a communicator use the smallest count that any
-of them finds, so one host with a lost link or a strange topology slows all.
-Not a fault: few channels over PCIe or sockets, old or small GPUs, two ranks on a pair of NVLinks; a limit by variable,
-which is ENV07.
+Each channel keeps one SM copying, and NVLink needs many at once: one host of H100, H200 or A100 with NVSwitch usually has
+24, of B200 32, of H800 16. NCCL makes two channels of each ring that its search finds (`Pattern 4 … nChannels 12`). All
+hosts of a communicator use the smallest count that any of them finds, so one host with a lost link slows all.
+Not a fault: two channels over PCIe, shared memory or sockets; GPUs whose usual count nobody has told; groups across
+hosts, where the network cards decide; a limit by variable, which is ENV07.
 """
 
 from collections import Counter
@@ -11,8 +12,10 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.settings import named, on
+from nccldoctor.diagnose.usual import expected, searched
 from nccldoctor.diagnose.words import lines, who
-from nccldoctor.model.events.nccl import ChannelCounts, CommShape, GraphFound
+from nccldoctor.knowledge.channels import PER_SEARCHED
+from nccldoctor.model.events.nccl import ChannelCounts, GraphFound
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 
@@ -28,8 +31,8 @@ remedy = (
 )
 
 _RING = 4
-_FEW = 8
-"""Every NVSwitch machine since DGX-2 gets at least twelve."""
+FEW = 3
+"""One channel of three, or fewer, is few."""
 _LIMITS = (
     "NCCL_MAX_NCHANNELS",
     "NCCL_MAX_CTAS",
@@ -71,19 +74,24 @@ def _odd_hosts(job: Job) -> Iterable[Found]:
 
 
 def _nvswitch(job: Job) -> Iterable[Found]:
-    if any(s.hosts > 1 for s in job.events(CommShape)) or len(job.hosts) > 1:
+    """Every communicator of the one host has at most a third of what such GPUs usually have."""
+    wanted = expected(job)
+    if wanted is None or wanted.here * FEW > wanted.usual.channels:
         return
-    if not any(t.has_nvswitch and len(t.gpus) > 1 for t in job.topology):
-        return
-    few = [e for e in job.events(ChannelCounts) if 0 < e.collective < _FEW]
-    if few and max(e.collective for e in job.events(ChannelCounts)) < _FEW:
-        yield Found(
-            title=f"{who(job, few)}: {few[0].collective} channels on a host with NVSwitch, which usually has twelve or more",
-            evidence=lines(few),
-            confidence=Confidence.MEDIUM,
-            ranks=job.ranks_of(few),
-            hosts=job.hosts_of(few),
-        )
+    few = [e for e in job.events(ChannelCounts) if e.collective]
+    ring = searched(job)
+    could = PER_SEARCHED * ring.channels if ring is not None else 0
+    if could > wanted.here:
+        why = f"; the search found rings for {could}: the program limits it (ncclConfig's maxCTAs)"
+    else:
+        why = "; the search itself finds no more: links are missing" if ring is not None else ""
+    yield Found(
+        title=f"{who(job, few)}: {wanted}{why}",
+        evidence=(*lines([*few[:3], *([ring] if ring else [])]), wanted.line),
+        confidence=Confidence.HIGH if ring is not None else Confidence.MEDIUM,
+        ranks=job.ranks_of(few),
+        hosts=job.hosts_of(few),
+    )
 
 
 _GRAPH = "gpu-{0}:71:71 [0] NCCL INFO Pattern 4, crossNic 0, nChannels {1}, bw 24.000000/24.000000, type NVL/PIX, sameChannels 1\n"
@@ -102,10 +110,17 @@ fires_on = {
         _GRAPH.format(h, 2 if h == 3 else 12).replace(" bw ", " speed ") for h in range(1, 5)
     ),
     "NVSwitch": _SWITCH.format(2),
+    "NVSwitch, A100, 2.12-2.16": _SWITCH.format(4)
+    .replace("370.8", "240.0")
+    .replace("4 collnet channels, 0 nvls channels, ", ""),
+    "NVSwitch, B200": _SWITCH.format(8).replace("370.8", "721.8"),
+    "the program's limit": _SWITCH.format(4) + _GRAPH.format(1, 12),
 }
 silent_on = {
     "all alike": "".join(_GRAPH.format(h, 12) for h in range(1, 5)),
     "NVSwitch, 24": _SWITCH.format(24),
+    "H800 has 8 links, and 16 channels": _SWITCH.format(16).replace("370.8", "164.8"),
+    "a switch that is not known": _SWITCH.format(2).replace("370.8", "99.0"),
     "limited by variable": "gpu-1:71:71 [0] NCCL INFO NCCL_MAX_NCHANNELS set by environment to 1.\n"
     + _SWITCH.format(1),
     "no NVSwitch": _SWITCH.format(2).replace("NVL[370.8] - NVS/0-0", "PCI[12.0] - NIC/0-9c000"),
