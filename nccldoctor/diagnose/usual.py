@@ -30,7 +30,7 @@ class Expected:
 def expected(job: Job) -> Expected | None:
     """What a job inside one host should have; None where its links or its channels are not told, or several hosts."""
     counts = [e.collective for e in job.events(ChannelCounts) if e.collective]
-    alone = all(comm.size < 2 for comm in job.communicators)
+    alone = {comm.size for comm in job.communicators} == {1}
     if not counts or alone or len(job.hosts) > 1 or any(s.hosts > 1 for s in job.events(CommShape)):
         return None
     for speed, line in _speeds(job):
