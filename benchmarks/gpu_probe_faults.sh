@@ -33,5 +33,5 @@ wait "$job" 2>/dev/null
 if [ -n "${NEWER:-}" ]; then
   LD_PRELOAD=$NEWER told diagnostics 120 "$python" -m nccldoctor probe --quick --run-dir "$out/run-diagnostics"
   tail -n 2 "$out/diagnostics.txt"
-  grep -ah 'NCCL DIAG' "$out"/run-diagnostics/*.log | cut -c1-200 | head -n 20
+  grep -ah 'NCCL DIAG' -r "$out/run-diagnostics/ranks" | cut -c1-200 | head -n 20
 fi

@@ -9,6 +9,7 @@ from nccldoctor.model.job import Evidence, Job
 from nccldoctor.model.report import Status, Verdict
 
 _HANGS = ("HANG", "COLL", "INIT01", "INIT10")
+_WRONG_VALUES = "COLL06"
 
 
 def decide(findings: Sequence[Finding], jobs: Sequence[Job]) -> Verdict:
@@ -21,7 +22,8 @@ def decide(findings: Sequence[Finding], jobs: Sequence[Job]) -> Verdict:
     if top.severity is Severity.WARNING:
         status = Status.DEGRADED
     else:
-        status = Status.HUNG if top.code.startswith(_HANGS) else Status.FAILED
+        hung = top.code.startswith(_HANGS) and top.code != _WRONG_VALUES
+        status = Status.HUNG if hung else Status.FAILED
     return Verdict(
         status=status,
         headline=top.title,

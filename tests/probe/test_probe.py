@@ -54,6 +54,7 @@ def test_planted_wrong_value(tmp_path: Path) -> None:
     code, probe, report, said = _probe(tmp_path, "--plant", "wrong:1")
     assert code == 1, said
     assert report["verdict"]["code"] == "COLL06", said
+    assert report["verdict"]["status"] == "failed"
     assert report["verdict"]["ranks"] == [1]
     assert "already alone" in report["verdict"]["headline"]
     assert {row["group"] for row in probe["rows"]} >= {"world", "single"}

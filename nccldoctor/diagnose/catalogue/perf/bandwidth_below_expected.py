@@ -6,7 +6,7 @@ channels, a degraded link, a slow GPU, or a rank that always comes late. It is n
 they are only as fast as a call can start. Where the links are not known, this is "not checked".
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from statistics import median
 
 from nccldoctor.diagnose.diagnosis import CannotCheck, Found
@@ -55,14 +55,20 @@ def check(job: Job) -> Iterable[Found]:
         and row.datatype in (None, "float32")
         and (expect := expectation(job, row))
     ]
-    found += _slow(job, judged)
+    named = {rank for one in found for rank in one.ranks}
+    found += _slow(job, judged, named)
     if not found and not judged and any(row.group == "world" for row in rows):
         raise CannotCheck(_why_not(job, rows), "nccldoctor topo --json topo.json on this machine")
     return found
 
 
-def _slow(job: Job, judged: Iterable[tuple[BandwidthRow, Expectation]]) -> Iterable[Found]:
-    """One finding for each source and group of ranks: the row that falls shortest at its largest size."""
+def _slow(
+    job: Job, judged: Iterable[tuple[BandwidthRow, Expectation]], named: Set[int]
+) -> Iterable[Found]:
+    """One finding for each source and group of ranks: the row that falls shortest at its largest size.
+
+    Where a rank of the group is named already, what all reach together follows from it.
+    """
     groups: dict[tuple[str, str, tuple[int, ...]], list[tuple[BandwidthRow, Expectation]]] = {}
     for row, expect in judged:
         part = row.bus_gbytes_per_second / expect.gbytes_per_second
@@ -82,6 +88,7 @@ def _slow(job: Job, judged: Iterable[tuple[BandwidthRow, Expectation]]) -> Itera
             ),
             evidence=(*lines([r for r, _ in slow], most=3), expect.line),
             confidence=_lower(sure) if expect.guessed else sure,
+            consequence=not named.isdisjoint(members),
             ranks=members if group != "world" else (),
             hosts=row.hosts,
             explanation=f"Below what the link allows: {', '.join(kinds)}.\n\n{(__doc__ or '').strip()}",
