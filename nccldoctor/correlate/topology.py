@@ -13,7 +13,7 @@ from nccldoctor.model.topology import Device, HostTopology, Link, Path
 _PATH = re.compile(r"([A-Z]+/[0-9A-Fa-f\-]+) \((\d+)/([\d.]+)/(\w+)\)")
 _NUMBER = re.compile(r"\((\d+)\)")
 _RENAMED = {"XGMI": "NVL"}
-NOT_TOLD = "host not told"
+NOT_TOLD = "host unknown"
 
 
 @dataclass

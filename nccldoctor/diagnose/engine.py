@@ -7,7 +7,7 @@ from datetime import datetime
 from nccldoctor.diagnose.causes import explained_by
 from nccldoctor.diagnose.diagnosis import CannotCheck, Diagnosis, Found
 from nccldoctor.model.finding import Confidence, Finding, NotChecked, Role, Severity
-from nccldoctor.model.job import TURN_ON, Job
+from nccldoctor.model.job import SAID, TURN_ON, Job
 
 _SEVERITIES = list(Severity)
 _CONFIDENCES = list(Confidence)
@@ -100,5 +100,5 @@ def _finding(diagnosis: Diagnosis, found: Found) -> Finding:
 
 
 def _absent(diagnosis: Diagnosis) -> NotChecked:
-    names = " or ".join(kind.value for kind in diagnosis.needs)
-    return NotChecked(diagnosis.code, f"no {names} in the evidence", TURN_ON[diagnosis.needs[0]])
+    names = " or ".join(SAID[kind] for kind in diagnosis.needs)
+    return NotChecked(diagnosis.code, f"no {names}", TURN_ON[diagnosis.needs[0]])

@@ -43,17 +43,37 @@ TURN_ON: Mapping[Evidence, str] = {
     Evidence.NETWORK: "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,BOOTSTRAP,NET,GRAPH,TUNING",
     Evidence.GRAPH: "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,BOOTSTRAP,NET,GRAPH,TUNING",
     Evidence.TUNING: "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,BOOTSTRAP,NET,GRAPH,TUNING",
-    Evidence.CALLS: "add COLL to NCCL_DEBUG_SUBSYS, or: nccldoctor run --trace-calls …",
-    Evidence.RECORDER: "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1, or: nccldoctor run …",
+    Evidence.CALLS: "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,COLL  # or: nccldoctor run --trace-calls …",
+    Evidence.RECORDER: "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1  # or: nccldoctor run …",
     Evidence.WATCHDOG: "give nccldoctor the ranks' stdout and stderr (torchrun --redirects 3 --log-dir logs)",
-    Evidence.RAS: "while it hangs: echo verbose status | nc localhost 28028 > ras.txt (NCCL 2.24 or later)",
-    Evidence.STACKS: "while it hangs: py-spy dump --pid PID > stack.txt on each rank, or: nccldoctor run …",
+    Evidence.RAS: "echo verbose status | nc localhost 28028 > ras.txt  # while it hangs, on one host (NCCL 2.24 or later)",
+    Evidence.STACKS: "py-spy dump --pid PID > stack.txt  # while it hangs, for each rank; or: nccldoctor run …",
     Evidence.OUTPUT: "give nccldoctor the ranks' stdout and stderr (torchrun --redirects 3 --log-dir logs)",
     Evidence.LAUNCHER: "give nccldoctor the launcher's own output too",
-    Evidence.KERNEL: "dmesg -T > dmesg.txt on each host",
-    Evidence.BANDWIDTH: "nccldoctor probe, or give it the output of nccl-tests",
-    Evidence.HOST_STATE: "nccldoctor topo --json topo.json, or nvidia-smi -q > smi.txt and nvidia-smi topo -m > topo.txt",
+    Evidence.KERNEL: "dmesg -T > dmesg.txt  # on each host",
+    Evidence.BANDWIDTH: "nccldoctor probe --quick  # or give nccldoctor the output of nccl-tests",
+    Evidence.HOST_STATE: "nccldoctor topo --json topo.json  # or: nvidia-smi -q > smi.txt; nvidia-smi topo -m > topo.txt",
 }
+
+SAID: Mapping[Evidence, str] = {
+    Evidence.NCCL_LOG: "NCCL log",
+    Evidence.INFO_LOG: "NCCL log of level INFO",
+    Evidence.ENVIRONMENT: "variables",
+    Evidence.NETWORK: "network lines",
+    Evidence.GRAPH: "topology lines",
+    Evidence.TUNING: "tuning lines",
+    Evidence.CALLS: "collective calls in the log",
+    Evidence.RECORDER: "flight-recorder dump",
+    Evidence.WATCHDOG: "watchdog lines",
+    Evidence.RAS: "RAS answer",
+    Evidence.STACKS: "stacks",
+    Evidence.OUTPUT: "output of the ranks",
+    Evidence.LAUNCHER: "output of the launcher",
+    Evidence.KERNEL: "kernel log",
+    Evidence.BANDWIDTH: "measured bandwidth",
+    Evidence.HOST_STATE: "nvidia-smi or NVML facts",
+}
+"""Each kind in words, to follow `no`."""
 
 
 @dataclass(frozen=True, slots=True)

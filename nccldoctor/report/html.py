@@ -16,6 +16,7 @@ from nccldoctor.report.evidence import inline
 from nccldoctor.report.steps import step
 from nccldoctor.report.view import view
 from nccldoctor.report.words import (
+    clock,
     encodable,
     exact,
     harmless,
@@ -23,6 +24,7 @@ from nccldoctor.report.words import (
     plural,
     ranks_said,
     size,
+    source,
     spans,
 )
 
@@ -57,6 +59,8 @@ def _environment() -> jinja2.Environment:
         plural=plural,
         harmless=harmless,
         step=step,
+        clock=clock,
+        source=source,
         inline=inline,
     )
     environment.globals.update(asset=_asset, policy=_policy)

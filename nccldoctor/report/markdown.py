@@ -7,6 +7,7 @@ from nccldoctor import __version__
 from nccldoctor.model.finding import Finding
 from nccldoctor.model.report import Report
 from nccldoctor.report.places import common_folder, place
+from nccldoctor.report.proof import decisive, proof
 from nccldoctor.report.steps import step
 from nccldoctor.report.summary import key_facts, understood
 from nccldoctor.report.words import harmless, listed, plural, ranks_said
@@ -42,8 +43,12 @@ def _verdict(report: Report) -> list[str]:
     lines = [f"## {_MARKS[status]} {status.upper()}: {text(verdict.headline)}", ""]
     who = ", ".join(filter(None, [ranks_said(verdict.ranks), listed(list(verdict.hosts))]))
     lines += [f"{text(who)}{code}{sure}".removeprefix(" · "), ""] if who or code or sure else []
+    if top := decisive(report):
+        folder = common_folder(report)
+        shown = [f"{place(line, folder)}: {_cut(line.text)}" for line in proof(top)]
+        lines += ["**Proof**", "", *(f"- {_code(line)}" for line in shown), ""]
     if verdict.next:
-        lines += ["**Next**", ""]
+        lines += ["**Do this next**", ""]
         lines += [f"{n}. {_step(words)}" for n, words in enumerate(verdict.next, 1)]
         lines.append("")
     told = " · ".join(f"{name}: {text(value)}" for name, value in key_facts(report))

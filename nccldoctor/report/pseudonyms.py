@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 _PUBLIC_ADDRESSES = re.compile(r"127\.\d+\.\d+\.\d+|0\.0\.0\.0|255\.255\.255\.\d+|::1?")
 _PUBLIC_PATHS = ("/dev/", "/proc/", "/sys/", "/etc/", "/usr/lib/", "/usr/local/cuda", "/lib/")
 _LIBRARIES = re.compile(r".*?/((?:site|dist)-packages/(?:torch|nvidia|nccl|numpy)/.*)")
-_PUBLIC_HOSTS = frozenset({"localhost", "host not told", ""})
+_PUBLIC_HOSTS = frozenset({"localhost", "host unknown", ""})
 _NAMING = re.compile(
     r"(?i)^(.*_)?(USER|LOGNAME|USERNAME|HOSTNAME|NODENAME|NODE_NAME|POD_NAME|POD_NAMESPACE|NAMESPACE|JOB_NAME"
     r"|JOBNAME|JOB_USER|JOB_ACCOUNT|RUN_NAME|PROJECT|MASTER_ADDR|HOSTID|NODELIST|LAUNCH_NODE_IPADDR)$"

@@ -11,6 +11,7 @@ STATES = {
     "warn": "has a warning",
     "ok": "nothing found",
 }
+SIGNS = {"bad": "✕", "silent": "┄", "hit": "–", "warn": "!", "ok": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,10 @@ def _state(finding: Mapping[str, Any]) -> str | None:
     return "hit" if finding["role"] == "consequence" else "bad"
 
 
-def by_state(standing: Mapping[int, Standing]) -> list[tuple[str, str, list[int]]]:
-    """(state, its words, ranks), gravest first, only states that occur."""
+def by_state(standing: Mapping[int, Standing]) -> list[tuple[str, str, str, list[int]]]:
+    """(state, its sign, its words, ranks), gravest first, only states that occur."""
     return [
-        (state, words, ranks)
+        (state, SIGNS[state], words, ranks)
         for state, words in STATES.items()
         if (ranks := sorted(r for r, s in standing.items() if s.state == state))
     ]

@@ -8,7 +8,7 @@ from nccldoctor.model.digest import Coverage
 from nccldoctor.model.report import Report
 from nccldoctor.report.words import listed, plural
 
-_NAMES = {"nccl": "NCCL", "rccl": "RCCL", "torch": "PyTorch", "cuda": "CUDA", "driver": "driver"}
+NAMES = {"nccl": "NCCL", "rccl": "RCCL", "torch": "PyTorch", "cuda": "CUDA", "driver": "driver"}
 
 
 def key_facts(report: Report) -> list[tuple[str, str]]:
@@ -17,7 +17,7 @@ def key_facts(report: Report) -> list[tuple[str, str]]:
     for facts in report.facts[:1]:
         told += [("job", _size(facts))] if facts.get("ranks") else []
         for name, versions in facts.get("versions", {}).items():
-            told.append((_NAMES.get(name, name), listed(list(versions))))
+            told.append((NAMES.get(name, name), listed(list(versions))))
         if facts.get("networks"):
             told.append(("network", listed(list(facts["networks"]))))
         if lasted := duration(facts.get("timeline", ())):

@@ -4,19 +4,21 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from nccldoctor.knowledge.scopes import PER_HOST
 from nccldoctor.model.report import Report
-from nccldoctor.report.evidence import MOST_LINES, prose, shown_lines
 from nccldoctor.report.json import to_dict
 from nccldoctor.report.lanes import communicators
-from nccldoctor.report.places import common_folder
+from nccldoctor.report.places import common_folder, place
+from nccldoctor.report.proof import decisive, proof
 from nccldoctor.report.standing import by_state, standings
-from nccldoctor.report.summary import key_facts
+from nccldoctor.report.summary import NAMES, key_facts
 from nccldoctor.report.svg.curves import curves
 from nccldoctor.report.svg.grid import rank_grid
 from nccldoctor.report.svg.hosts import host_map
 from nccldoctor.report.svg.matrix import pair_matrix
 from nccldoctor.report.svg.timeline import timeline
 from nccldoctor.report.svg.topology import topology
+from nccldoctor.report.tree import tree
 from nccldoctor.report.words import plural
 
 _STATUS = {
@@ -31,7 +33,7 @@ _SURE = {
     "medium": "one source says so; another explanation remains possible",
     "low": "a pattern that often means this",
 }
-_VALUES, _IN_FULL = 6, 40
+_VALUES, _PROOF_CHARACTERS = 6, 220
 _JOBS, _UNEVEN, _COMMUNICATORS, _INPUTS, _UNKNOWN, _FINDINGS = 4, 24, 200, 400, 60, 300
 
 
@@ -48,7 +50,8 @@ def view(report: Report) -> dict[str, Any]:
         "status_word": word,
         "sure": _sure(data),
         "key_facts": key_facts(report),
-        "findings": _tree(shown),
+        "proof": _proof(report, folder),
+        "findings": tree(shown, data["verdict"]["next"]),
         "more_findings": len(data["findings"]) - len(shown),
         "severities": Counter(f["severity"] for f in shown),
         "hosts": sorted({h for f in shown for h in f["hosts"]})[:200],
@@ -82,8 +85,8 @@ def _shorten(data: dict[str, Any], folder: str) -> None:
         *(line for finding in data["findings"] for line in finding["evidence"]),
         *data["coverage"]["unknown"],
     ]
-    for place in places:
-        place["file"] = place["file"].removeprefix(folder)
+    for where in places:
+        where["file"] = where["file"].removeprefix(folder)
     for source in data["inputs"]:
         source["path"] = source["path"].removeprefix(folder)
     for job in data["jobs"]:
@@ -96,41 +99,15 @@ def _shorten(data: dict[str, Any], folder: str) -> None:
         ]
 
 
-def _tree(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Findings as the page shows them: consequences folded under the first cause that explains them."""
-    seen: Counter[str] = Counter()
-    entries: list[dict[str, Any]] = []
-    for finding in findings:
-        seen[finding["code"]] += 1
-        number = seen[finding["code"]]
-        lines = shown_lines(finding, MOST_LINES if len(entries) < _IN_FULL else 2)
-        entries.append(
-            {
-                **finding,
-                "id": finding["code"] + (f"-{number}" if number > 1 else ""),
-                "prose": prose(finding["explanation"]),
-                "lines": lines,
-                "more_lines": len(finding["evidence"]) - len(lines),
-                "children": [],
-            }
-        )
-    tops = []
-    for entry in entries:
-        parent = next(
-            (
-                e
-                for e in entries
-                if e is not entry
-                and e["role"] != "consequence"
-                and entry["code"] in e["consequences"]
-            ),
-            None,
-        )
-        if entry["role"] == "consequence" and parent is not None:
-            parent["children"].append(entry)
-        else:
-            tops.append(entry)
-    return tops
+def _proof(report: Report, folder: str) -> list[dict[str, Any]]:
+    """The lines that stand beside the verdict."""
+    finding = decisive(report)
+    if finding is None:
+        return []
+    return [
+        {"place": place(line, folder), "text": " ".join(line.text.split())[:_PROOF_CHARACTERS]}
+        for line in proof(finding)
+    ]
 
 
 def _job(facts: Mapping[str, Any], data: Mapping[str, Any], number: int) -> dict[str, Any]:
@@ -152,7 +129,7 @@ def _job(facts: Mapping[str, Any], data: Mapping[str, Any], number: int) -> dict
         "more_uneven": max(0, len(uneven) - _UNEVEN),
         "even": even[:_COMMUNICATORS],
         "more_even": max(0, len(even) - _COMMUNICATORS),
-        "timeline": timeline(facts["timeline"]),
+        "timeline": timeline(facts["timeline"], data["verdict"]["hosts"]),
         "events": facts["timeline"],
         "clocks": facts["clocks"],
         "curves": curves(facts["bandwidth"]),
@@ -160,7 +137,7 @@ def _job(facts: Mapping[str, Any], data: Mapping[str, Any], number: int) -> dict
         "pairs": pair_matrix(facts["pairs"]),
         "levers": facts["levers"],
         "mix": _mix(facts["mix"]),
-        "versions": facts["versions"],
+        "versions": {NAMES.get(name, name): told for name, told in facts["versions"].items()},
         "networks": facts["networks"],
         "differing": _differing(facts["environment"]),
         "alike": [v for v in facts["environment"] if not v["differs"]],
@@ -177,7 +154,7 @@ def _findings_of(facts: Mapping[str, Any], data: Mapping[str, Any]) -> list[dict
 
 
 def _differing(environment: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Variables that differ, with their most frequent values; those with a value of its own on each rank come last."""
+    """Variables that differ, with their most frequent values; last those that name things of a host or rank."""
     entries = []
     for variable in environment:
         if variable["differs"]:
@@ -188,9 +165,10 @@ def _differing(environment: list[dict[str, Any]]) -> list[dict[str, Any]]:
                     "shown": values[:_VALUES],
                     "more": max(0, len(values) - _VALUES),
                     "missing": variable["missing"],
+                    "meant": variable["name"] in PER_HOST,
                 }
             )
-    return sorted(entries, key=lambda e: (e["more"] > 0, e["name"]))
+    return sorted(entries, key=lambda e: (e["meant"], e["more"] > 0, e["name"]))
 
 
 def _mix(mix: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -200,10 +178,15 @@ def _mix(mix: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _reasons(not_checked: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    by: dict[tuple[str, str], list[str]] = {}
+    """What would switch most on comes first."""
+    by: dict[str, list[dict[str, Any]]] = {}
     for entry in not_checked:
-        by.setdefault((entry["because"], entry["turn_on"]), []).append(entry["code"])
+        by.setdefault(entry["turn_on"], []).append(entry)
     return [
-        {"because": because, "turn_on": turn_on, "codes": codes}
-        for (because, turn_on), codes in sorted(by.items(), key=lambda i: (-len(i[1]), i[0]))
+        {
+            "turn_on": turn_on,
+            "because": list(dict.fromkeys(e["because"] for e in entries)),
+            "codes": [e["code"] for e in entries],
+        }
+        for turn_on, entries in sorted(by.items(), key=lambda i: (-len(i[1]), i[0]))
     ]

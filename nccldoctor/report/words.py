@@ -8,6 +8,7 @@ from nccldoctor.model.ranks import ranges
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BIDI = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_DIGITS = re.compile(r"(\d{1,18})")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -56,6 +57,22 @@ def size(size_bytes: float) -> str:
         size_bytes /= 1024
         unit, *larger = larger
     return f"{size_bytes:.3g} {unit}" if size_bytes < 1000 else f"{size_bytes:.0f} {unit}"
+
+
+def clock(time: str) -> str:
+    """`2026-11-30 05:53:32.081` of an ISO time, to the millisecond where it tells so much; UTC is taken for granted."""
+    day, _, moment = time.partition("T")
+    return f"{day} {moment.partition('+')[0].removesuffix('Z')[:12]}"
+
+
+def source(origin: str) -> str:
+    """Where progress was read, in words: `calls` is the log."""
+    return {"calls": "the log", "RAS": "RAS"}.get(origin, f"the {origin}")
+
+
+def naturally(name: str) -> list[tuple[int, str]]:
+    """A key that puts gpu-2 before gpu-10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in _DIGITS.split(name)]
 
 
 def harmless(text: str) -> str:

@@ -71,7 +71,7 @@ def test_silent_ranks_are_shown_as_silent(make_report: Any) -> None:
     job["ranks"][3].update(heard=False, host=None)
     grid = str(rank_grid(job, standings(job, [])))
     assert grid.count('href="#cell-silent"') == 1
-    assert "host not told" in grid
+    assert "host unknown" in grid
 
 
 def test_a_slower_link_is_marked(make_report: Any) -> None:

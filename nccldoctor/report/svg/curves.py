@@ -21,7 +21,7 @@ def curves(bandwidth: Sequence[Mapping[str, Any]]) -> Markup | None:
         return None
     points = [p for c in shown for p in c["points"] if p[0] > 0]
     due = _expected(shown)
-    top = max([p[1] for p in points] + [v for line in due.values() for _, v in line]) or 1.0
+    top = _round(max([p[1] for p in points] + [v for line in due.values() for _, v in line]))
     low, high = (math.log2(f(p[0] for p in points)) for f in (min, max))
 
     def x(size_bytes: float) -> float:
@@ -42,6 +42,16 @@ def curves(bandwidth: Sequence[Mapping[str, Any]]) -> Markup | None:
     best = max(p[1] for p in points)
     label = f"Bus bandwidth over message size, up to {best:.4g} GB/s"
     return picture(_WIDTH, _HEIGHT + 16 * (len(shown) + bool(due)), label, parts)
+
+
+def _round(speed: float) -> float:
+    """The least number not below `speed` whose quarters are easy to read."""
+    if speed <= 0:
+        return 1.0
+    scale = 10.0 ** math.floor(math.log10(speed))
+    return next(
+        n * scale for n in (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10) if n * scale >= speed * 0.999
+    )
 
 
 def _expected(shown: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[float, float]]]:
@@ -111,7 +121,7 @@ def _axes(x: Any, y: Any, low: float, high: float, top: float) -> list[Markup]:
                 "text", size(2.0**power), x=x(2.0**power), y=_HEIGHT - _BOTTOM + 16, class_="num"
             )
         )
-    parts.append(element("text", "bus GB/s", x=4, y=12, class_="label"))
+    parts.append(element("text", "bus GB/s", x=_LEFT + 4, y=12, class_="label"))
     return parts
 
 

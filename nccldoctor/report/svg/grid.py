@@ -87,7 +87,7 @@ def _box(
     parts = [
         element("rect", width=width, height=height, rx=5, class_="box"),
         element(
-            "text", clipped(host or "host not told", int(width // 7)), x=6, y=14, class_="label"
+            "text", clipped(host or "host unknown", int(width // 7)), x=6, y=14, class_="label"
         ),
     ]
     for number, entry in enumerate(ranks):

@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from nccldoctor.report.svg.canvas import clipped, element, picture, title
-from nccldoctor.report.words import ranks_said
+from nccldoctor.report.words import naturally, ranks_said
 
 _WIDTH, _LEFT, _LANE, _MOST_HOSTS = 960, 150, 26, 24
 _SHAPES = {
@@ -21,13 +21,13 @@ _SHAPES = {
 _LONGEST_QUIET = 0.25
 
 
-def timeline(events: Sequence[Mapping[str, Any]]) -> Markup | None:
-    """The picture, or None with fewer than two moments."""
+def timeline(events: Sequence[Mapping[str, Any]], blamed: Sequence[str] = ()) -> Markup | None:
+    """The picture, or None with fewer than two moments. The hosts that are `blamed` are always in it."""
     events = [e for e in events if e["file"]]
     moments = sorted({datetime.fromisoformat(e["time"]).timestamp() for e in events})
     if len(moments) < 2:
         return None
-    hosts = _hosts(events)
+    hosts = _hosts(events, blamed)
     place = _scale(moments)
     height = len(hosts) * _LANE + 40
     parts = []
@@ -35,7 +35,7 @@ def timeline(events: Sequence[Mapping[str, Any]]) -> Markup | None:
         y = 20 + row * _LANE
         parts.append(element("line", x1=_LEFT, y1=y, x2=_WIDTH - 10, y2=y, class_="axis"))
         parts.append(
-            element("text", clipped(host or "host not told", 19), x=0, y=y + 4, class_="label")
+            element("text", clipped(host or "host unknown", 19), x=0, y=y + 4, class_="label")
         )
     for event in sorted(events, key=lambda e: e["tone"] == "error"):
         host = event["host"] or ""
@@ -52,13 +52,14 @@ def timeline(events: Sequence[Mapping[str, Any]]) -> Markup | None:
     return picture(_WIDTH, height, label, parts)
 
 
-def _hosts(events: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The hosts to show: all, or those with the first errors when there are too many."""
-    seen = sorted({e["host"] or "" for e in events})
+def _hosts(events: Sequence[Mapping[str, Any]], blamed: Sequence[str]) -> list[str]:
+    """The hosts to show: all, or the blamed ones and those with the first errors when there are too many."""
+    seen = sorted({e["host"] or "" for e in events}, key=naturally)
     if len(seen) <= _MOST_HOSTS:
         return seen
-    loud = list(dict.fromkeys(e["host"] or "" for e in events if e["tone"] == "error"))
-    return sorted([*loud, *(h for h in seen if h not in loud)][:_MOST_HOSTS])
+    loud = [e["host"] or "" for e in events if e["tone"] == "error"]
+    worth = dict.fromkeys([*(h for h in blamed if h in seen), *loud, *seen])
+    return sorted(list(worth)[:_MOST_HOSTS], key=naturally)
 
 
 def _scale(moments: Sequence[float]) -> dict[float, float]:
