@@ -12,6 +12,7 @@ A diagnosis is a module under `catalogue/<group>/` with these names at its top l
     check       check(job) yields Found
     fires_on    {"2.3-2.29": "a short log …"} or {"…": Sample("folder-under-sample_logs")}
     silent_on   the same for what must not raise it
+    last_resort True (optional): tried only where no other diagnosis finds an error
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -70,6 +71,7 @@ class Diagnosis:
     fires_on: Mapping[str, str | Sample]
     silent_on: Mapping[str, str | Sample]
     module: str
+    last_resort: bool = False
 
     @property
     def group(self) -> str:

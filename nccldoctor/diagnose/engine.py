@@ -18,11 +18,13 @@ def examine(
 ) -> tuple[tuple[Finding, ...], tuple[NotChecked, ...]]:
     """All findings, most important first, and what could not be checked.
 
-    A diagnosis that raises is "not checked: internal error" and costs nothing else.
+    A last resort is tried only where nothing else found an error. A diagnosis that raises is "not checked: internal error" and costs nothing else.
     """
     findings: list[Finding] = []
     not_checked: list[NotChecked] = []
-    for diagnosis in diagnoses:
+    for diagnosis in sorted(diagnoses, key=lambda d: d.last_resort):
+        if diagnosis.last_resort and any(f.severity is Severity.ERROR for f in findings):
+            continue
         if diagnosis.needs and not job.has(*diagnosis.needs):
             not_checked.append(_absent(diagnosis))
             continue

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from nccldoctor.model.events.nccl import CommComplete
 from nccldoctor.model.events.state import HangObserved
 from nccldoctor.model.events.torch import ProcessEnded
+from nccldoctor.model.events.trouble import Warned
 from nccldoctor.model.finding import Confidence, Finding, Severity
 from nccldoctor.model.job import Evidence, Job
 from nccldoctor.model.report import Status, Verdict
@@ -58,6 +60,13 @@ def _silent(jobs: Sequence[Job]) -> Verdict:
             headline="Nothing in these files tells of an NCCL or PyTorch-distributed job",
             next=("nccldoctor run train.py", "nccldoctor parse FOLDER-WITH-LOGS"),
         )
+    if warned := _unanswered(jobs):
+        return Verdict(
+            status=Status.UNKNOWN,
+            headline=f"NCCL warns, and nothing tells whether the job went on: {warned.message[:200]}",
+            confidence=Confidence.LOW,
+            next=("export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl_debug_%h_%p.log",),
+        )
     hosts = len({host.name for job in jobs for host in job.hosts})
     where = f" on {hosts} host{'s' * (hosts != 1)}" if hosts else ""
     ranks = f"{processes} rank{'s' * (processes != 1)}{where}"
@@ -74,6 +83,18 @@ def _silent(jobs: Sequence[Job]) -> Verdict:
             "nccldoctor run train.py",
         ),
     )
+
+
+def _unanswered(jobs: Sequence[Job]) -> Warned | None:
+    """A warning that no diagnosis knows, in a process of which no sign of work follows."""
+    for job in jobs:
+        measured = job.has(Evidence.BANDWIDTH, Evidence.RECORDER, Evidence.RAS)
+        done = {p.id for e in job.events(CommComplete) if (p := job.process_of(e))}
+        for event in job.events(Warned):
+            process = job.process_of(event)
+            if event.level == "WARN" and not measured and process and process.id not in done:
+                return event
+    return None
 
 
 def _watched(jobs: Sequence[Job]) -> Verdict | None:

@@ -11,7 +11,7 @@ from nccldoctor.model.digest import Coverage, Digest, Unknown
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommGone, CommStart, Noise
 from nccldoctor.model.events.torch import BackendError
-from nccldoctor.model.events.trouble import Warned
+from nccldoctor.model.events.trouble import CudaFailure, Warned
 from nccldoctor.model.source import ENDS_INSIDE, Line, Source, Speaker
 from nccldoctor.parse import patterns
 from nccldoctor.parse.bandwidth import Table
@@ -21,6 +21,7 @@ from nccldoctor.parse.chunks import chunks
 from nccldoctor.parse.header import Record, hosts_in, may_hold_record, split_records
 from nccldoctor.parse.hosts import Aliases
 from nccldoctor.parse.pattern import Matcher
+from nccldoctor.parse.patterns import failures
 from nccldoctor.parse.prefixes import Prefixes
 from nccldoctor.parse.shapes import BLANK, Shapes, Verdict
 from nccldoctor.parse.tasks import Tasks
@@ -33,7 +34,12 @@ MOST_EVENTS = 100_000
 
 _TORN_CALL = re.compile(r"\w+: opCount ")
 """A call that `CallReader` could not take: another writer or the end of the process cut it."""
-_HEADLESS = re.compile(r"(?:^|[\s\]|:])NCCL (?:WARN|INFO|ATTN) ")
+_HEADLESS = re.compile(
+    r"(?:^|[\s\]|:])(?:(?P<place>[\w./\-]{1,200}\.(?:cc|cu|c|h|cpp):\d{1,6}) (?:NCCL )?|NCCL )(?:WARN|INFO|ATTN) "
+)
+_ALONE = re.compile(
+    r"(?:[\w/]{1,20} ?: ?)?(?:" + "|".join(map(re.escape, sorted(failures.ALONE))) + ")"
+)
 _C10 = re.compile(r"^\[[IWEF]\d*(?: [\d:.]+)? [\w./]+:\d+\] ?")
 
 
@@ -57,7 +63,7 @@ class _Reader:
         self._source = source
         self._calls = CallReader(source.path, place)
         self._prefixes = Prefixes()
-        self._shapes = Shapes(_text().anchors)
+        self._shapes = Shapes((*_text().anchors, *failures.ALONE, "WARN "))
         self._events: list[Event] = []
         self._hosts: set[str] = set()
         self._tasks = Tasks()
@@ -191,10 +197,15 @@ class _Reader:
 
     def _headless(self, text: str, line: Line, speaker: Speaker) -> Event | None:
         """The event of a message whose header somebody cut off: `NCCL WARN …` is all that is left."""
-        if "NCCL " not in text or (start := _HEADLESS.search(text)) is None:
+        if start := _HEADLESS.search(text):
+            event = _nccl().match(text[start.end() :], line, speaker)
+            place = start["place"]
+        elif start := _ALONE.search(text):
+            event = _nccl().match(text[start.start() :], line, speaker)
+            place = None
+        else:
             return None
-        event = _nccl().match(text[start.end() :], line, speaker)
-        return None if isinstance(event, Noise) else event
+        return None if event is None or isinstance(event, Noise) else _placed(event, place)
 
     def _record(self, record: Record, line: Line, shape: bytes) -> tuple[Verdict, str] | None:
         if _TORN_CALL.match(record.message):
@@ -207,7 +218,7 @@ class _Reader:
             pattern, match = found
             if pattern.event is Noise:
                 return Verdict.NOISE, pattern.anchor
-            event = pattern.build(match, line, record.speaker)
+            event = _placed(pattern.build(match, line, record.speaker), record.place)
             return None if self._keep(event, record.message) else (Verdict.TIRED, "")
         if record.level in ("WARN", "ATTN", "ERROR"):
             self._understood += 1
@@ -249,3 +260,8 @@ class _Reader:
             self._unknown[shape] = replace(known, count=known.count + 1)
         elif len(self._unknown) < MOST_UNKNOWN:
             self._unknown[shape] = Unknown(shape, 1, line)
+
+
+def _placed(event: Event, place: str | None) -> Event:
+    """The event, with the place in the library where that says what the message does not."""
+    return replace(event, place=place) if place and isinstance(event, CudaFailure) else event

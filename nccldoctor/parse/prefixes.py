@@ -25,7 +25,7 @@ _SURE: dict[str, list[str]] = {
         r"\[(?:\d+|[\w.-]+@\d+),(?P<task>\d+)\]<std(?:out|err|diag)>: ?",
         r"\[pod/(?P<host>[^\]/\s]+)/[^\]\s]+\] ?",
         r"\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+)\] ",
-        r"\[[A-Za-z_]+(?P<local>\d+)\]: ?",
+        r"\[[A-Za-z_]+(?P<local>\d+)(?:\|\d+)?\]: ?",
     ],
     "(": [
         r"\([A-Za-z][\w.]*(?:\[rank=(?P<rank>\d+)\])? pid=(?P<pid>\d+)(?:, ip=(?P<host>[^)\s,]+))?\)(?: |$)",

@@ -37,4 +37,5 @@ def _read(name: str) -> Diagnosis:
         fires_on=module.fires_on,
         silent_on=module.silent_on,
         module=name,
+        last_resort=getattr(module, "last_resort", False),
     )

@@ -118,9 +118,10 @@ class CompletionError(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaFailure(Event):
-    """`Cuda failure 'out of memory'`, `Cuda failure 2 'out of memory'`, `HIP failure: …`."""
+    """`Cuda failure 'out of memory'`, `Cuda failure 2 'out of memory'`, `HIP failure: …`; `place` in the library."""
 
     reason: str
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

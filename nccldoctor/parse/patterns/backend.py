@@ -78,6 +78,17 @@ NCCL = [
     Pattern(
         plugin.PluginBroken,
         "NET/OFI ",
+        r"^NET/(?P<plugin>OFI) (?P<reason>(?:Could(?: not|n't)|Unable to|Failed to|Creating) (?!.{0,40}shared memory)"
+        r".*(?:RC: -?\d+|ERROR: |failed: |optimal provider).*)$",
+        {
+            "1.0-1.5": "NET/OFI Could not find any optimal provider",
+            "1.0+": "NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument",
+            "1.14+": "NET/OFI Creating new endpoint for domain 0x7f9befa99380 failed: Invalid argument",
+        },
+    ),
+    Pattern(
+        plugin.PluginBroken,
+        "NET/OFI ",
         r"^NET/(?P<plugin>OFI) (?P<reason>(?:No eligible providers were found|Couldn't find any optimal provider"
         r"|Failed to initialize \w+ protocol|aws-ofi-nccl initialization failed"
         r"|Unable to find a protocol that worked|Caught exception in plugin init).*)$",

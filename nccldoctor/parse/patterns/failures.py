@@ -3,6 +3,24 @@
 from nccldoctor.model.events import trouble
 from nccldoctor.parse.pattern import Pattern
 
+ALONE = (
+    "Duplicate GPU detected : rank",
+    "Got completion from peer",
+    "Call to ibv_",
+    "socketStartConnect: ",
+    "socketPollConnect: ",
+    "failed to extend /dev/shm",
+    "shared memory segment /dev/shm",
+    "no socket interface found",
+    "Cuda failure ",
+    "connecting to address ",
+    "Mismatched NCCL version detected",
+    "Message truncated : received ",
+    "ssage truncated : receiving ",
+    "nvmlDeviceGetHandleBy",
+)
+"""Words that only NCCL writes: a message that holds one is NCCL's, also where it is quoted without its header."""
+
 NCCL = [
     Pattern(
         trouble.DuplicateGpu,

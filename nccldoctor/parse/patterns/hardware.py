@@ -39,6 +39,14 @@ TEXT = [
     ),
     Pattern(
         machine.GpuLost,
+        "fallen off the bus",
+        r"NVRM: (?P<message>fallen off the bus and is not responding)",
+        {
+            "kernel, at start": "               NVRM: fallen off the bus and is not responding to commands."
+        },
+    ),
+    Pattern(
+        machine.GpuLost,
         "GPU is lost",
         r"(?:device handle for GPU ?(?P<gpu>[0-9A-Fa-f:.]+): )?(?P<message>GPU is lost)",
         {

@@ -187,11 +187,12 @@ NCCL = [
     Pattern(
         platform.PeerAccessFailed,
         "failed",
-        r"^(?P<reason>failed to (?:peer with device|open CUDA IPC handle) .*|cudaIpc(?:Get|Open)MemHandle failed .*)$",
+        r"^(?P<reason>failed to (?:peer with device|open CUDA IPC handle) .*|(?:cuda|hip)Ipc(?:Get|Open)MemHandle failed .*)$",
         {
             "peer": "failed to peer with device 1(=3d000): 217 peer access is not supported between these two devices",
             "ipc": "failed to open CUDA IPC handle : 1 invalid argument",
             "get": "cudaIpcGetMemHandle failed : operation not supported",
+            "RCCL": "hipIpcGetMemHandle failed : invalid argument",
         },
     ),
     Pattern(

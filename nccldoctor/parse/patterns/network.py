@@ -25,6 +25,15 @@ NCCL = [
         {"2.24+": "no device found matching =mlx5_9, verify NCCL_OOB_NET_IFNAME"},
     ),
     Pattern(
+        trouble.NoInterface,
+        "is neither AF_INET",
+        r"connecting to address \S* ?(?P<where>with family \d+) is neither AF_INET",
+        {
+            "2.10-2.15": "Net : connecting to address  with family 33621 is neither AF_INET(2) nor AF_INET6(10)",
+            "2.16+": "ncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) nor AF_INET6(10)",
+        },
+    ),
+    Pattern(
         trouble.CompletionError,
         "Got completion ",
         r"Got completion (?:from peer (?P<peer>\S+) )?with (?:error |status=)(?:\w+\()?(?P<status>\d+)\)?,? "
@@ -159,6 +168,16 @@ NCCL = [
         {
             "2.27+": "socketPollConnect: connect to 10.0.0.2<40822> returned Connection refused, exceeded error retry count after 35 attempts",
             "2.24-2.26": "socketPollConnect: connect returned No route to host, exceeded error retry count (35)",
+        },
+        {"peer": "an address that the line does not name"},
+    ),
+    Pattern(
+        trouble.ConnectFailed,
+        " failed : ",
+        r"(?:Call to connect|Socket creation) failed : (?P<reason>.*?)\s*$",
+        {
+            "2.0-2.3": "Call to connect failed : Connection timed out",
+            "2.0-2.4 socket": "Socket creation failed : Address family not supported by protocol",
         },
         {"peer": "an address that the line does not name"},
     ),

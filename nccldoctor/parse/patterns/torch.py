@@ -93,10 +93,11 @@ TEXT = [
     ),
     Pattern(
         torch.StoreTimeout,
-        " clients joined",
-        r"(?P<what>Timed out after \d+ seconds waiting for clients). (?P<joined>\d+)/(?P<expected>\d+) clients joined",
+        " joined",
+        r"(?P<what>Timed out after \d+ seconds waiting for (?:client|worker)s). (?P<joined>\d+)/(?P<expected>\d+) (?:client|worker)s joined",
         {
-            "2.2+": "torch.distributed.DistStoreError: Timed out after 9 seconds waiting for clients. 1/2 clients joined."
+            "2.0-2.1": "RuntimeError: Timed out after 1801 seconds waiting for workers. 1/2 workers joined.",
+            "2.2+": "torch.distributed.DistStoreError: Timed out after 9 seconds waiting for clients. 1/2 clients joined.",
         },
     ),
     Pattern(

@@ -48,7 +48,9 @@ def _watchdog(job: Job, timeouts: list[WatchdogTimeout]) -> Found:
     ranks = job.ranks_of(timeouts)
     elements = f" of {first.elements_in} elements" if first.elements_in is not None else ""
     longest = max(timeouts, key=lambda t: t.ran_ms / max(t.timeout_ms, 1))
-    title = f"{_who(ranks)} timed out in {first.op}{elements} #{first.sequence} after {first.timeout_ms / 1000:.0f} s"
+    inner = sorted({t.group_rank for t in timeouts if t.group_rank is not None})
+    somebody = f"Rank{'s' * (len(inner) != 1)} {ranges(inner)} of a group" if inner else "A rank"
+    title = f"{_who(ranks) if ranks else somebody} timed out in {first.op}{elements} #{first.sequence} after {first.timeout_ms / 1000:.0f} s"
     explanation = (
         "The ranks that report it waited; the one that they waited for is another, or none."
     )

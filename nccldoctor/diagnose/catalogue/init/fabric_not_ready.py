@@ -13,6 +13,7 @@ from nccldoctor.diagnose.reasons import FABRIC, failures
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.platform import FabricProblem
+from nccldoctor.model.events.trouble import CudaFailure
 from nccldoctor.model.finding import Severity
 from nccldoctor.model.job import Evidence, Job
 
@@ -20,7 +21,17 @@ code = "INIT08"
 name = "fabric-not-ready"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
-explains = ("INIT01", "INIT06", "INIT07", "NET10", "HANG04", "CRASH01", "BUF06", "PERF01")
+explains = (
+    "BACKEND08",
+    "INIT01",
+    "INIT06",
+    "INIT07",
+    "NET10",
+    "HANG04",
+    "CRASH01",
+    "BUF06",
+    "PERF01",
+)
 remedy = (
     "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A2 Fabric  # state must be Completed, status Success",
     "sudo systemctl restart nvidia-fabricmanager  # its version must equal the driver's; ends what runs on the GPUs",
@@ -46,6 +57,17 @@ def check(job: Job) -> Iterable[Found]:
             Severity.WARNING if handled else None,
         )
     cold = failures(job, FABRIC)
+    nvls = [
+        e
+        for e in job.events(CudaFailure)
+        if "nvls.cc" in (e.place or "") and "out of memory" not in e.reason and e not in cold
+    ]
+    if nvls and not by_kind:
+        yield _found(
+            job,
+            nvls,
+            f"cannot set up multicast (NVLS): {nvls[0].reason}; mostly the fabric manager was restarted under running processes",
+        )
     if cold and not by_kind:
         yield _found(
             job,
@@ -69,11 +91,13 @@ fires_on = {
     "PyTorch, 802": "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that might have already set an error? Error 802: system not yet initialized",
     "2.19+, 802": "gpu-1:71:71 [0] init.cc:1 NCCL WARN Cuda failure 802 'system not yet initialized'",
     "before 2.27, multicast": "gpu-1:71:71 [0] transport/nvls.cc:1 NCCL WARN Cuda failure 401 'the operation cannot be performed in the present state'",
+    "2.18+, multicast objects": "gpu-1:71:71 [0] transport/nvls.cc:165 NCCL WARN Cuda failure 1 'invalid argument'",
     "2.27+, multicast": "gpu-1:71:71 [0] transport/nvls.cc:1 NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 401 'the operation cannot be performed in the present state'",
     "2.27-2.28, goes on": "gpu-1:71:71 [0] NCCL INFO Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 401 'the operation cannot be performed in the present state'. Proceeding without NVLS support.",
     "2.25-2.26, IMEX": "gpu-1:71:71 [0] mnnvl.cc:1 NCCL WARN MNNVL (cliqueSize 8) is available but not supported on this system. Check the IMEX configuration.",
 }
 silent_on = {
     "no multicast on this GPU": "gpu-1:71:71 [0] NCCL INFO NVLS multicast support is not available on dev 0",
+    "no memory is another matter": "gpu-1:71:71 [0] transport/nvls.cc:165 NCCL WARN Cuda failure 2 'out of memory'",
     "single host": "gpu-1:71:71 [0] NCCL INFO MNNVL busId 0x60 fabric UUID 0.0 cliqueId 0x0 state 3 healthMask 0x0",
 }

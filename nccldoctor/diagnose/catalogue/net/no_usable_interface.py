@@ -11,7 +11,7 @@ from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.settings import events_of, named
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.trouble import NoInterface
-from nccldoctor.model.finding import Severity
+from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 
 code = "NET06"
@@ -30,6 +30,10 @@ def check(job: Job) -> Iterable[Found]:
     events = job.events(NoInterface)
     if not events:
         return
+    garbled = [e for e in events if e.where.startswith("with family")]
+    if len(garbled) == len(events):
+        yield _garbled(job, garbled)
+        return
     asked = named(job, "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME", "GLOO_SOCKET_IFNAME")
     where = {e.where for e in events} - {"Bootstrap", "NET/Socket", "NET/IB"}
     if asked:
@@ -42,11 +46,27 @@ def check(job: Job) -> Iterable[Found]:
         (f"unset {asked[0].variable}  # or name one that is there", remedy[0]) if asked else remedy
     )
     yield Found(
-        title=f"{who(job, events)} finds no network interface: {why}",
+        title=f"{who(job, events)} cannot find a network interface: {why}",
         evidence=lines([*events[:3], *events_of(asked[:1])]),
         ranks=job.ranks_of(events),
         hosts=job.hosts_of(events),
         remedy=fix,
+    )
+
+
+def _garbled(job: Job, events: list[NoInterface]) -> Found:
+    asked = named(job, "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME")
+    why = f"{asked[0].variable}={asked[0].value} matches none" if asked else "no interface matched"
+    return Found(
+        title=f"{who(job, events)} got an empty address to connect to: {why} on some rank, or ranks run different NCCL versions",
+        evidence=lines([*events[:3], *events_of(asked[:1])]),
+        confidence=Confidence.MEDIUM,
+        ranks=job.ranks_of(events),
+        hosts=job.hosts_of(events),
+        remedy=(
+            "ip -br addr; echo $NCCL_SOCKET_IFNAME  # on each host: the name must be there and up",
+            "python -c 'import torch; print(torch.cuda.nccl.version())'  # on each host: the same",
+        ),
     )
 
 
@@ -59,6 +79,10 @@ fires_on = {
     "2.30.7+": _H
     + "bootstrap.cc:126 (bootstrapNetInit) NCCL WARN Bootstrap : no socket interface found\n",
     "sockets": _H + "NCCL WARN NET/Socket : no interface found\n",
+    "2.27, nothing is found and nothing said": _H
+    + "NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth2\n"
+    + _H
+    + "misc/socket.cc:397 NCCL WARN ncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) nor AF_INET6(10)\n",
     "Gloo": "[rank0]: RuntimeError: [enforce fail at /gloo/transport/tcp/device.cc:84] ifa != nullptr. Unable to find address for: eth9\n",
 }
 silent_on = {

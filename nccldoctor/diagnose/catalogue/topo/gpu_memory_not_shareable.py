@@ -1,0 +1,70 @@
+"""One process cannot open another's GPU memory, so peer-to-peer between processes fails at set-up.
+
+Ranks of one host exchange handles of GPU memory (CUDA or HIP IPC, or cuMem). Making or opening one fails where memory
+comes from an allocator that cannot be shared (PyTorch's expandable segments on old versions), where containers share no
+IPC and PID namespace, where the GPUs are virtual, MIG slices or under WSL, and on AMD where the IOMMU translates or the
+kernel lacks peer-to-peer DMA.
+Not a fault: the same words where NCCL goes on with shared memory by itself.
+"""
+
+from collections.abc import Iterable
+
+from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.words import lines, who
+from nccldoctor.model.events.nccl import CommComplete
+from nccldoctor.model.events.platform import PeerAccessFailed
+from nccldoctor.model.events.trouble import CudaFailure
+from nccldoctor.model.finding import Confidence, Severity
+from nccldoctor.model.job import Evidence, Job
+
+code = "TOPO19"
+name = "gpu-memory-not-shareable"
+severity = Severity.ERROR
+needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
+explains = ("INIT01", "INIT07", "NET10", "HANG04", "CRASH01", "TOPO01", "TOPO15")
+remedy = (
+    "NCCL_P2P_DISABLE=1 for one run proves it; it costs bandwidth, so take it out again",
+    "docker run --ipc=host --pid=host …  # or all ranks of a host in one container",
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False for one run  # memory from expandable segments is not shareable everywhere",
+    "cat /proc/cmdline  # AMD: iommu=pt must be there; then rocm-smi --showtopo, amd-smi topology",
+)
+
+_P2P = ("p2p.cc", "p2p.cu", "ipc")
+_REASONS = ("invalid argument", "invalid resource handle", "not supported", "peer access")
+
+
+def check(job: Job) -> Iterable[Found]:
+    """One finding; a warning where the communicators were built all the same."""
+    refused = [
+        e for e in job.events(PeerAccessFailed) if "MemHandle" in e.reason or "IPC" in e.reason
+    ]
+    failed = [
+        e
+        for e in job.events(CudaFailure)
+        if any(part in (e.place or "") for part in _P2P) and any(r in e.reason for r in _REASONS)
+    ]
+    both: list[PeerAccessFailed | CudaFailure] = [*refused, *failed]
+    if not both:
+        return
+    went_on = bool(job.events(CommComplete)) and not failed
+    yield Found(
+        title=f"{who(job, both)} cannot share GPU memory with another process (P2P): {both[0].reason}",
+        evidence=lines(both),
+        confidence=Confidence.MEDIUM,
+        ranks=job.ranks_of(both),
+        hosts=job.hosts_of(both),
+        severity=Severity.WARNING if went_on else None,
+    )
+
+
+_H = "gpu-1:71:71 [0] "
+fires_on = {
+    "2.4+": _H + "transport/p2p.cc:239 NCCL WARN Cuda failure 1 'invalid argument'\n",
+    "2.10+": _H
+    + "transport/p2p.cc:275 NCCL WARN failed to open CUDA IPC handle : 1 invalid argument\n",
+    "RCCL": "mi-1:71:71 [0] /src/transport/p2p.cc:239 NCCL WARN hipIpcGetMemHandle failed : invalid argument\n",
+}
+silent_on = {
+    "no memory": _H + "transport/p2p.cc:239 NCCL WARN Cuda failure 2 'out of memory'\n",
+    "another place": _H + "enqueue.cc:239 NCCL WARN Cuda failure 1 'invalid argument'\n",
+}
