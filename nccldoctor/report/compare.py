@@ -10,6 +10,9 @@ from nccldoctor.report.words import plural, size, spans
 
 ABSENT = "not there"
 
+SAME = 0.05
+"""Bandwidths that differ by less than this part are no difference."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -58,6 +61,7 @@ def compare(
         suffix = f", job {number + 1}" if number else ""
         for title, look in _LOOKS.items():
             sections.append(Section(title + suffix, tuple(_both(look, pair[0], pair[1]))))
+        sections.append(Section("Bandwidth" + suffix, tuple(_bandwidth(pair[0], pair[1]))))
     return Comparison(before, after, names, tuple(s for s in sections if s.changes))
 
 
@@ -183,11 +187,33 @@ def _timings(job: Mapping[str, Any]) -> dict[str, str]:
         told["slowest init"] = f"{job['init_seconds']:.2f} s"
     if lasted := duration(job.get("timeline", ())):
         told["from first to last event"] = lasted
-    for curve in job.get("bandwidth", []):
-        best = max((p[1] for p in curve["points"]), default=0.0)
-        told[f"best {curve['op']} bus bandwidth ({curve['origin']})"] = f"{best:.4g} GB/s"
     if pairs := [p["gbytes_per_second"] for p in job.get("pairs", [])]:
         told["slowest pair of ranks"] = f"{min(pairs):.4g} GB/s"
+    return told
+
+
+def _bandwidth(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[Change]:
+    """What the same calls reached at the largest size that both sides measured, where it is not about the same."""
+    a, b = (_curves(job) for job in (before, after))
+    for name in (name for name in a if name in b):
+        common = a[name].keys() & b[name].keys()
+        if not common:
+            continue
+        largest = max(common)
+        old, new = a[name][largest], b[name][largest]
+        if abs(new - old) > SAME * max(old, new):
+            share = f" ({new / old - 1:+.0%})" if old else ""
+            what = f"{name}, {size(largest)}" if largest else name
+            yield Change(what, f"{old:.4g} GB/s", f"{new:.4g} GB/s{share}")
+
+
+def _curves(job: Mapping[str, Any]) -> dict[str, dict[float, float]]:
+    """What was measured how → message size → bus GB/s."""
+    told: dict[str, dict[float, float]] = {}
+    for curve in job.get("bandwidth", []):
+        group = f", {curve['group']}" if curve["group"] != "world" else ""
+        name = f"{curve['op']}{group} ({curve['origin']})"
+        told.setdefault(name, {}).update({p[0]: p[1] for p in curve["points"]})
     return told
 
 

@@ -49,9 +49,16 @@ def test_changes_are_named(pair: tuple[dict[str, Any], dict[str, Any]]) -> None:
     assert changes["status"] == ("degraded", "hung")
     assert changes["HANG01 new"][0] == ABSENT
     assert changes["ENV03 gone"][1] == ABSENT
-    assert changes["best all_reduce bus bandwidth (nccl-tests)"][1] == "12.5 GB/s"
+    assert changes["all_reduce (nccl-tests), 1 MiB"] == ("255.4 GB/s", "12.5 GB/s (-95%)")
     assert any(what.endswith("NVL 370.8 GB/s") for what in changes)
     assert "cuda" not in changes
+
+
+def test_bandwidth_is_compared_at_one_size_and_beyond_noise(make_report: Any) -> None:
+    quick, full = to_dict(make_report()), to_dict(make_report())
+    points = full["jobs"][0]["bandwidth"][0]["points"]
+    quick["jobs"][0]["bandwidth"][0]["points"] = [[s, v * 1.02, d] for s, v, d in points[:4]]
+    assert compare(quick, full).sections == ()
 
 
 def test_equal_runs_have_no_difference(make_report: Any) -> None:
