@@ -54,7 +54,10 @@ def test_the_wheel_has_all_that_it_needs(wheel):
     templates = {f"nccldoctor/templates/{path.relative_to(ROOT / 'templates')}" for path in (ROOT / "templates").rglob("*") if path.is_file()}  # fmt: skip
     assert templates
     assert {*SHIPPED, *templates} <= names
-    assert not [n for n in names if n.split("/")[0] not in ("nccldoctor",) and ".dist-info/" not in n]  # fmt: skip
+    shared = {n.partition(".data/data/")[2] for n in names if ".data/data/" in n}
+    assert {"share/man/man1/nccldoctor.1", "share/lnav/nccl.json"} <= shared
+    package = [n for n in names if ".data/" not in n and ".dist-info/" not in n]
+    assert not [n for n in package if n.split("/")[0] != "nccldoctor"]
     assert not [n for n in names if "__pycache__" in n]
 
 

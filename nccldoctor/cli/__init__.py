@@ -38,19 +38,23 @@ class _Lazy(click.Group):
         if name not in _COMMANDS or not importlib.util.find_spec(_module(name)):
             return None
         command: click.Command = importlib.import_module(_module(name)).command
+        if ctx.resilient_parsing:
+            importlib.import_module("nccldoctor.cli.completing").equip(command, name)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0]
+        if word not in _COMMANDS and Path(word).exists():
+            raise click.UsageError(
+                f"No such command '{word}'. To read {word}: nccldoctor parse {word}", ctx
+            )
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = difflib.get_close_matches(args[0], _COMMANDS, 1)
-            if Path(args[0]).exists():
-                hint = f" To read {args[0]}: nccldoctor parse {args[0]}"
-            else:
-                hint = f" Did you mean {near[0]}?" if near else ""
+            near = difflib.get_close_matches(word, _COMMANDS, 1)
+            hint = f" Did you mean {near[0]}?" if near else ""
             raise click.UsageError(error.message + hint, ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
