@@ -12,8 +12,14 @@ BUFFERS: Mapping[str, int] = {
 CONNECTIONS_PER_CHANNEL = 4
 """Ring neighbours and tree neighbours of a rank in the middle of both; at the least."""
 
-SHM_BYTES_PER_RANK = 32 << 20
-"""About what a rank's segments in /dev/shm take with the SHM transport at default sizes; measured on 2 x H200."""
+SEGMENT_HEAD = 4096
+"""Bytes of bookkeeping before the buffers of a shared-memory segment (struct ncclRecvMem)."""
+
+
+def segment(sizes: Mapping[str, int]) -> int:
+    """Bytes that one connection of one channel takes in host memory: in /dev/shm with the SHM transport, or locked for
+    a network card without GPUDirect; 9637888 by default, as NCCL's own complaints say."""
+    return SEGMENT_HEAD + sum(sizes.get(name, default) for name, default in BUFFERS.items())
 
 
 def memory(channels: int, sizes: Mapping[str, int]) -> int:

@@ -7,7 +7,14 @@ from typing import Any
 
 from nccldoctor.model.digest import Coverage, Digest
 from nccldoctor.model.event import Event
-from nccldoctor.model.events.state import HangObserved, Instrumented, ProcessEnvironment, Xid
+from nccldoctor.model.events.state import (
+    HangObserved,
+    Instrumented,
+    LockedMemoryLimit,
+    ProcessEnvironment,
+    SharedMemory,
+    Xid,
+)
 from nccldoctor.model.events.torch import ProcessEnded, Stack, StackFrame
 from nccldoctor.model.source import Line, Source, Speaker
 from nccldoctor.parse import bandwidth, smi
@@ -116,6 +123,27 @@ def _xids(source: Source, body: Mapping[str, Any], section: Any) -> Iterable[Eve
         )
 
 
+def _host_state(source: Source, body: Mapping[str, Any], section: Any) -> Iterable[Event]:
+    host = _text(body.get("host"))
+    if shared := section.get("shared_memory"):
+        size, free = int(shared["size_bytes"]), int(shared["free_bytes"])
+        yield SharedMemory(
+            line=_line(source, f"/dev/shm: {size} bytes, {free} free"),
+            speaker=Speaker(host=host),
+            size_bytes=size,
+            free_bytes=free,
+        )
+    for process in section.get("processes") or ():
+        limit = (process.get("limits") or {}).get("memlock")
+        if limit is not None:
+            pid = _number(process.get("pid"))
+            yield LockedMemoryLimit(
+                line=_line(source, f"process {pid}: Max locked memory {limit}"),
+                speaker=Speaker(host=host, pid=pid),
+                limit_bytes=None if limit == "unlimited" else int(limit),
+            )
+
+
 def _instrumented(source: Source, body: Mapping[str, Any], section: Any) -> Iterable[Event]:
     yield Instrumented(
         line=_line(source, "nccldoctor set " + " ".join(sorted(section))),
@@ -128,6 +156,7 @@ _SECTIONS: Mapping[str, Callable[[Source, Mapping[str, Any], Any], Iterable[Even
     "instrumented": _instrumented,
     "environments": _environments,
     "hang": _hang,
+    "host_state": _host_state,
     "stacks": _stacks,
     "xids": _xids,
     "exits": _exits,

@@ -192,11 +192,16 @@ class AlgorithmChosen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuDirect(Event):
-    """`NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'` and its per-GPU forms."""
+    """`NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'` and its per-GPU forms.
+
+    `distance` and `limit` are NCCL's numbers of path types, whose meaning moved from version to version.
+    """
 
     state: str
     subject: str
     network: str | None = None
+    distance: int | None = None
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -274,6 +274,21 @@ class ProcessEnvironment(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedMemory(Event):
+    """Size and free bytes of /dev/shm on a host, as nccldoctor saved them."""
+
+    size_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedMemoryLimit(Event):
+    """How much memory a process may lock, as nccldoctor saved it; None = without limit."""
+
+    limit_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HangObserved(Event):
     """nccldoctor's watchdog took the job for hung: `state` is skewed, symmetric or init.
 

@@ -134,11 +134,15 @@ class AllocationFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedMemoryFailed(Event):
-    """`Error: failed to extend /dev/shm/nccl-… to 33030532 bytes, error: No space left on device (28)`."""
+    """`Error: failed to extend /dev/shm/nccl-… to 33030532 bytes, error: No space left on device (28)`.
+
+    `attaching` when the segment is another rank's, which that rank has made already.
+    """
 
     segment: str | None = None
     size_bytes: int | None = None
     reason: str | None = None
+    attaching: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,13 +17,23 @@ NCCL = [
     ),
     Pattern(
         trouble.SharedMemoryFailed,
-        "shared memory segment ",
-        r"Error while (?:creating|attaching to) shared memory segment (?P<segment>\S+) \(size (?P<size_bytes>\d+)\)"
+        "attaching to shared memory segment ",
+        r"Error while attaching to shared memory segment (?P<segment>\S+) \(size (?P<size_bytes>\d+)\)"
+        + _ERROR,
+        {
+            "2.20+": "Error while attaching to shared memory segment /dev/shm/nccl-Y3cmX5 (size 9637888), error: No such file or directory (2)",
+            "2.14-2.19": "Error while attaching to shared memory segment /dev/shm/nccl-Y3cmX5 (size 9637888)",
+        },
+        {"attaching": True},
+    ),
+    Pattern(
+        trouble.SharedMemoryFailed,
+        "creating shared memory segment ",
+        r"Error while creating shared memory segment (?P<segment>\S+) \(size (?P<size_bytes>\d+)\)"
         + _ERROR,
         {
             "2.20+": "Error while creating shared memory segment /dev/shm/nccl-Y3cmX5 (size 9637888), error: No space left on device (28)",
             "2.14-2.19": "Error while creating shared memory segment /dev/shm/nccl-Y3cmX5 (size 9637888)",
-            "attach": "Error while attaching to shared memory segment /dev/shm/nccl-Y3cmX5 (size 9637888), error: No such file or directory (2)",
         },
     ),
     Pattern(
@@ -46,7 +56,7 @@ NCCL = [
         r"Call to (?:shm_open|posix_fallocate) failed ?: (?P<reason>.*?)\s*$",
         {
             "2.4-2.13": "Call to posix_fallocate failed : No space left on device",
-            "2.4-2.13 open": "Call to shm_open failed : No space left on device",
+            "2.4-2.13 open": "Call to shm_open failed : No such file or directory",
         },
     ),
     Pattern(

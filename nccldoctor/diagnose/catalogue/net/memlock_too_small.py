@@ -8,7 +8,8 @@ shows other signs too (BUF07), and an out-of-memory killer in the same evidence 
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.words import lines, who
+from nccldoctor.diagnose.host_memory import locked_limits, locked_need
+from nccldoctor.diagnose.words import lines, size, who
 from nccldoctor.model.events.fabric import VerbFailed
 from nccldoctor.model.events.state import OomKilled
 from nccldoctor.model.events.trouble import AllocationFailed
@@ -39,13 +40,35 @@ def check(job: Job) -> Iterable[Found]:
         return
     if any(e.memory == "host" for e in job.events(AllocationFailed)):
         return
+    limits = locked_limits(job, job.hosts_of(events))
+    least = limits[0].limit_bytes if limits else None
+    if limits and least is None:
+        why = "though nothing limits locked memory here: the device's own tables are full"
+    else:
+        why = "the limit of locked memory is too small" + _measured(job, least)
     yield Found(
-        title=f"{who(job, events)}: {events[0].call} finds no memory to lock: the limit of locked memory is too small",
-        evidence=lines(events),
+        title=f"{who(job, events)}: {events[0].call} finds no memory to lock: {why}",
+        evidence=lines([*events[:3], *limits[:1]]),
         ranks=job.ranks_of(events),
         hosts=job.hosts_of(events),
-        confidence=Confidence.MEDIUM,
+        confidence=Confidence.HIGH if least is not None else Confidence.MEDIUM,
+        remedy=_UNLIMITED if limits and least is None else (),
     )
+
+
+def _measured(job: Job, least: int | None) -> str:
+    """The limit that nccldoctor saved, and what the connections need; nothing where it was not saved."""
+    if least is None:
+        return ""
+    need = max((locked_need(job, host) for host in job.hosts_of(job.events(VerbFailed))), default=0)
+    needs = f", and the connections of one rank need about {size(need)}" if need else ""
+    return f" ({size(least)}{needs})"
+
+
+_UNLIMITED = (
+    "ibv_devinfo -v | grep -E 'max_(mr|qp|cq):'  # the device's limits; other jobs on this host share them",
+    "unset NCCL_IB_QPS_PER_CONNECTION NCCL_MIN_NCHANNELS  # fewer queue pairs and buffers; costs bandwidth only where they were measured to help",
+)
 
 
 def _no_memory(reason: str) -> bool:

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.networks import SLOW, is_rdma
-from nccldoctor.diagnose.settings import named
+from nccldoctor.diagnose.settings import library_version, named
 from nccldoctor.diagnose.words import lines, ranges, some
+from nccldoctor.knowledge.path_types import MEANING, path_type
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import GpuDirect
 from nccldoctor.model.events.state import GpuState
@@ -62,7 +63,7 @@ def _found(job: Job, staged: dict[str, list[Connection]], elsewhere: bool) -> Fo
     hosts = tuple(sorted(h for h in staged if h))
     told = [e for e in job.events(GpuDirect) if e.state == "Disabled" and e.network != SLOW]
     set_by = named(job, *_SETTINGS)
-    reasons = [f"NCCL says that it is disabled for {told[0].subject}"] if told else []
+    reasons = [_by_nccl(told[0], library_version(job))] if told else []
     reasons += [f"{s.variable}={s.value} is set" for s in set_by[:2]]
     reasons += ["other hosts of this job use it"] if elsewhere else []
     ranks = {
@@ -71,18 +72,34 @@ def _found(job: Job, staged: dict[str, list[Connection]], elsewhere: bool) -> Fo
         for p in (c.target_process if c.direction != "send" else c.source_process,)
         if p is not None and (r := job.processes[p].rank) is not None
     }
-    whose = f"Ranks {ranges(ranks)} on {some(hosts)}" if ranks else f"Ranks on {some(hosts)}"
+    one = len(ranks) == 1
+    whose = (
+        f"Rank{'s' * (not one)} {ranges(ranks)} on {some(hosts)}"
+        if ranks
+        else f"Ranks on {some(hosts)}"
+    )
     networks = some(sorted({c.network for c in connections if c.network}))
     proof: list[Event] = [*told[:1], *(s.event for s in set_by[:1])]
     why = f" ({'; '.join(reasons)})" if reasons else ""
     return Found(
-        title=f"{whose} receive over {networks} without GPUDirect RDMA: data is staged in host memory{why}",
+        title=f"{whose} receive{'s' * one} over {networks} without GPUDirect RDMA: data is staged in host memory{why}",
         evidence=tuple(c.line for c in connections[:3]) + lines(proof),
         confidence=Confidence.HIGH if told or elsewhere else Confidence.MEDIUM,
         ranks=tuple(ranks),
         hosts=hosts,
         severity=Severity.NOTE if _cannot(job) else None,
     )
+
+
+def _by_nccl(told: GpuDirect, version: str | None) -> str:
+    """NCCL's own words; its numbers of distances by name, where the version tells which name each had."""
+    text = f"NCCL says that it is disabled for {told.subject.strip()}"
+    if told.distance is None or told.limit is None:
+        return text
+    far, limit = path_type(told.distance, version), path_type(told.limit, version)
+    if far is None or limit is None:
+        return f"{text}: distance {told.distance}, above the limit of {told.limit}"
+    return f"{text}: {MEANING[far]} ({far}) lies between them, and the limit is {limit}"
 
 
 def _cannot(job: Job) -> bool:
@@ -103,6 +120,14 @@ fires_on = {
     "2.12+, all hosts": _PAIR.format("IB/0", "IB/0", "IB/0"),
     "one host of two": _PAIR.format("IB/0/GDRDMA", "IB/0", "IB/0/GDRDMA"),
     "said by NCCL": "gpu-1:71:71 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+    + _PAIR.format("IB/0", "IB/0", "IB/0"),
+    "too far apart, 2.12-2.20": "gpu-1:71:71 [0] NCCL INFO NCCL version 2.18.3+cuda12.2\n"
+    "gpu-1:71:71 [0] NCCL INFO GPU Direct RDMA Disabled for GPU 1b000 / HCA 3 (distance 7 > 4)\n"
+    + _PAIR.format("IB/0", "IB/0", "IB/0"),
+    "too far apart, 2.29": "gpu-1:71:71 [0] NCCL INFO NCCL version 2.29.7+cuda13.0\n"
+    "gpu-1:71:71 [0] NCCL INFO GPU Direct RDMA Disabled for GPU/0-1b000 (rank 0) - NET/0-0 (distance 9 > 5, read 0, mode Default)\n"
+    + _PAIR.format("IB/0", "IB/0", "IB/0"),
+    "no module, 2.5-2.12": "gpu-1:71:71 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0' (no module)\n"
     + _PAIR.format("IB/0", "IB/0", "IB/0"),
     "EFA, one host of two": _PAIR.format(
         "AWS Libfabric/0/GDRDMA/Shared", "AWS Libfabric/0/Shared", "AWS Libfabric/0"

@@ -1,8 +1,9 @@
 """Ranks of one host talk to each other over the network.
 
 NCCL takes ranks for neighbours when their host hash agrees: boot id, host name, UTS and other namespaces, or NCCL_HOSTID.
-Containers of one machine with names of their own, or without a shared /dev/shm, look like different hosts; NVLink and
-shared memory then stay unused.
+Containers of one machine with names of their own look like different hosts; NVLink and shared memory then stay unused.
+The other way round, containers that share a name (or a NCCL_HOSTID) but not /dev/shm look like one: a rank then cannot
+attach the segment that its neighbour has made (`No such file or directory`), and the job ends.
 Not a fault: several machines; P2P and shared memory switched off by hand (ENV06).
 """
 
@@ -12,9 +13,10 @@ from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.gpus import over_net_inside, ranks_at
 from nccldoctor.diagnose.merging import merged
 from nccldoctor.diagnose.settings import named, on
-from nccldoctor.diagnose.words import lines, ranges
+from nccldoctor.diagnose.words import lines, ranges, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommShape
+from nccldoctor.model.events.trouble import SharedMemoryFailed
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 from nccldoctor.model.topology import Connection
@@ -22,8 +24,8 @@ from nccldoctor.model.topology import Connection
 code = "TOPO13"
 name = "network-inside-host"
 severity = Severity.WARNING
-needs = (Evidence.INFO_LOG,)
-explains = ("BACKEND02", "TOPO01", "PERF01")
+needs = (Evidence.INFO_LOG, Evidence.NCCL_LOG)
+explains = ("BACKEND02", "TOPO01", "PERF01", "INIT01", "NET10", "CRASH01", "HANG04")
 remedy = (
     "docker run --ipc=host --uts=host --network=host …  # all ranks of a machine; or one container with all of its GPUs",
     "export NCCL_HOSTID=$(cat /proc/sys/kernel/random/boot_id)  # the same on all containers of a machine, another on each machine; they must share /dev/shm",
@@ -33,7 +35,29 @@ remedy = (
 
 def check(job: Job) -> Iterable[Found]:
     """One finding a host: by connections over NET between two of its ranks, else by NCCL's count of hosts. Those of many hosts are one."""
-    return merged(_each(job))
+    return [*_apart(job), *merged(_each(job))]
+
+
+def _apart(job: Job) -> Iterable[Found]:
+    """Ranks that NCCL takes for neighbours see different /dev/shm; versions before 2.20 leave the reason out."""
+    failed = [e for e in job.events(SharedMemoryFailed) if _not_there(e)]
+    if failed:
+        hostid: list[Event] = [s.event for s in named(job, "NCCL_HOSTID")][:1]
+        sure = any(e.reason for e in failed)
+        yield Found(
+            title=f"{who(job, failed)}: the shared memory of a rank on the same host is not there: the two see different /dev/shm",
+            evidence=lines([*failed, *hostid]),
+            confidence=Confidence.HIGH if sure else Confidence.MEDIUM,
+            ranks=job.ranks_of(failed),
+            hosts=job.hosts_of(failed),
+            severity=Severity.ERROR,
+        )
+
+
+def _not_there(event: SharedMemoryFailed) -> bool:
+    if event.reason is None:
+        return event.attaching
+    return "No such file" in event.reason
 
 
 def _each(job: Job) -> Iterable[Found]:
@@ -101,11 +125,15 @@ fires_on = {
         "gpu-1:72:72 [1] NCCL INFO comm 0x2 rank 1 nranks 2 cudaDev 1 busId 3d000 - Init COMPLETE\n"
         "gpu-1:71:71 [0] NCCL INFO Channel 00/0 : 1[3d000] -> 0[1b000] [receive] via NET/IB/0\n"
     ),
+    "2.20+, no shared /dev/shm": "gpu-1:71:71 [0] misc/shmutils.cc:112 NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl-Y3cmX5 (size 9637888), error: No such file or directory (2)\n",
+    "2.14-2.19, no shared /dev/shm": "gpu-1:71:71 [0] misc/shmutils.cc:112 NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl-Y3cmX5 (size 9637888)\n",
+    "2.4-2.13, no shared /dev/shm": "gpu-1:71:71 [0] include/shm.h:48 NCCL WARN Call to shm_open failed : No such file or directory\n",
     "RCCL": _PAIR.format(2, 1) + _NET.replace("Socket/0\n", "Socket/0 comm 0x1 nRanks 02\n"),
 }
 silent_on = {
     "two machines": _PAIR.format(2, 2) + _NET,
     "one machine": _PAIR.format(1, 1),
+    "/dev/shm is full": "gpu-1:71:71 [0] misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-Y3cmX5 to 33030532 bytes, error: No space left on device (28)\n",
     "switched off": "gpu-1:71:71 [0] NCCL INFO NCCL_SHM_DISABLE set by environment to 1.\n"
     + _PAIR.format(1, 1)
     + _NET,
