@@ -159,22 +159,24 @@ def _table(body: dict[str, Any], report: "Report") -> str:
             extra.append(f"{row.group} {'-'.join(map(str, row.members[:4]))}")
         name = " ".join([row.op, *map(str, extra)])
         wrong = f"  {row.wrong} WRONG" if row.wrong else ""
+        bus = f"{row.bus_gbytes_per_second:.2f}" if row.bus_gbytes_per_second else "-"
         lines.append(
-            f"{name:<28}{human(row.size_bytes):>10}{row.time_us:>12.1f}{row.bus_gbytes_per_second:>10.2f}"
+            f"{name:<28}{human(row.size_bytes):>10}{row.time_us:>12.1f}{bus:>10}"
             f"{want:>10}{part:>6}{wrong}"
         )
         limits += [expect.fabric.name] if expect else []
     probe = body["probe"]
-    what = (
-        f"limited by {', '.join(sorted(set(limits)))}"
-        if limits
-        else "what the links should give: not checked"
-    )
+    if limits:
+        what = f"limited by {', '.join(sorted(set(limits)))}"
+    elif probe["world"] == 1:
+        what = "no bandwidth, for nothing crosses a link"
+    else:
+        what = "what the links should give: not checked"
     ranks = probe["ranks"]
     device = ranks[0]["device"] if ranks else "?"
     version = ranks[0].get("nccl", "") if ranks else ""
     lines.append(
-        f"{probe['world']} ranks on {device}{f', NCCL {version}' if version else ', Gloo'}; {what}; {probe['seconds']} s"
+        f"{probe['world']} rank{'s' * (probe['world'] != 1)} on {device}{f', NCCL {version}' if version else ', Gloo'}; {what}; {probe['seconds']} s"
     )
     lines += [f"skipped: {s['step']}: {s['because']}" for s in probe["skipped"]]
     lines += [f"{f['kind']}: {f['step']}: {f['text']}" for f in probe["failures"]]

@@ -14,6 +14,7 @@ from nccldoctor.model.events.state import (
     ProbeLever,
     ProbeRank,
 )
+from nccldoctor.model.ranks import ranges
 from nccldoctor.model.source import NOBODY, Line, Source, Speaker
 
 OPS = {
@@ -194,12 +195,12 @@ def _row(source: Source, row: Mapping[str, Any], host_of: Mapping[int, str]) -> 
     datatype = str(row.get("datatype", "float32"))
     bus, time_us = float(row["bus_gbytes_per_second"]), float(row["time_us"])
     extra = [x for x in (variant, group if group != "world" else "") if x]
-    extra += [datatype] if datatype != "float32" else []
     wrong = int(row.get("wrong", 0))
-    who = f"ranks {members[0]}-{members[-1]}" if len(members) > 2 else f"ranks {members}"
+    who = f"rank{'s' * (len(members) != 1)} {ranges(members)}"
+    speed = f", {bus:.2f} GB/s" if bus else ""
     text = (
-        f"{row['op']} {row['size_bytes']} B {' '.join([datatype, *extra[: len(extra)]])} {who}: "
-        f"{time_us:.1f} us, {bus:.2f} GB/s, {wrong} wrong"
+        f"{row['op']} {row['size_bytes']} B {' '.join([datatype, *extra])} {who}: "
+        f"{time_us:.1f} us{speed}, {wrong} wrong"
     )
     return BandwidthRow(
         line=_line(source, text),
@@ -211,7 +212,7 @@ def _row(source: Source, row: Mapping[str, Any], host_of: Mapping[int, str]) -> 
         bus_gbytes_per_second=bus,
         ranks=len(members),
         wrong=wrong,
-        origin=" ".join(["probe", *extra]),
+        origin=" ".join(["probe", *extra, *([datatype] if datatype != "float32" else [])]),
         datatype=datatype,
         group=group,
         variant=variant,

@@ -56,6 +56,11 @@ def test_the_factor_of_all_reduce_on_eight_ranks() -> None:
     )  # not 8, as size / time * 2 * 2 * 2 would have it
 
 
+def test_one_rank_has_no_bus() -> None:
+    assert {ops.bus_factor(op, 1) for op in plan.OPS} == {0.0}
+    assert ops.bus_factor("copy", 1) == 1.0
+
+
 @pytest.mark.parametrize(
     ("number", "version"),
     [(22809, (2, 28, 9)), (23203, (2, 32, 3)), (2804, (2, 8, 4)), (21805, (2, 18, 5))],

@@ -22,12 +22,17 @@ NCCL_NAMES = {
 
 
 def bus_factor(op: str, ranks: int) -> float:
-    """Bus bandwidth ÷ algorithm bandwidth, as nccl-tests' PERFORMANCE.md derives it; size as nccl-tests counts it."""
+    """Bus bandwidth ÷ algorithm bandwidth, as nccl-tests' PERFORMANCE.md derives it; size as nccl-tests counts it.
+
+    0 where nothing crosses a link: a barrier, and every call of a single rank but a copy within its own memory.
+    """
+    if op == "barrier" or (ranks < 2 and op != "copy"):
+        return 0.0
     if op == "all_reduce":
         return 2 * (ranks - 1) / ranks
     if op in ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"):
         return (ranks - 1) / ranks
-    return 0.0 if op == "barrier" else 1.0
+    return 1.0
 
 
 @dataclass(frozen=True)

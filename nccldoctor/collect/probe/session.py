@@ -158,9 +158,10 @@ def start(
 def describe(row: Mapping[str, Any]) -> str:
     extra = " ".join(str(x) for x in (row["variant"], row["group"]) if x and x != "world")
     wrong = f", {row['wrong']} WRONG" if row["wrong"] else ""
+    bus = row["bus_gbytes_per_second"]
     return (
         f"{row['op']:<14}{row['size_bytes']:>12} B {row['datatype']:<9}{extra:<8}"
-        f"{row['time_us']:>12.1f} us {row['bus_gbytes_per_second']:>9.2f} GB/s{wrong}"
+        f"{row['time_us']:>12.1f} us {f'{bus:.2f}' if bus else '-':>9} GB/s{wrong}"
     )
 
 

@@ -15,8 +15,10 @@ _DASHES = (None, "8 4", "2 3", "10 3 2 3", "4 4", "1 4")
 
 
 def curves(bandwidth: Sequence[Mapping[str, Any]]) -> Markup | None:
-    """The chart, or None without a curve of two points. The dotted line is what the links should give."""
-    shown = [c for c in bandwidth if len({p[0] for p in c["points"] if p[0] > 0}) > 1][:_MOST]
+    """The chart, or None without a curve of two points above zero. The dotted line is what the links should give."""
+    shown = [c for c in bandwidth if len({p[0] for p in c["points"] if p[0] > 0 < p[1]}) > 1][
+        :_MOST
+    ]
     if not shown:
         return None
     points = [p for c in shown for p in c["points"] if p[0] > 0]
