@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nccldoctor.correlate.backends import backends
 from nccldoctor.correlate.scene import Expected, scene
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import DriverVersion, EnvironmentSet, NetworkChosen, Version
@@ -36,6 +37,7 @@ def facts(job: Job, expected: Expected | None = None) -> dict[str, Any]:
         "communicators": _communicators(job),
         "versions": _versions(job),
         "networks": _by_rank(job, ((e, e.network) for e in job.events(NetworkChosen))),
+        "backends": backends(job),
         "environment": _environment(job),
         **scene(job, expected),
     }

@@ -1,10 +1,13 @@
 """Which network each process uses, and what the evidence knows of RDMA hardware."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from nccldoctor.diagnose.settings import named, on
 from nccldoctor.model.event import Event
+from nccldoctor.model.events.fabric import VerbsMissing
 from nccldoctor.model.events.nccl import CommShape, Edge, NetDevices, NetworkChosen
+from nccldoctor.model.events.plugin import PluginBroken
 from nccldoctor.model.job import Job
 
 SLOW = "Socket"
@@ -78,3 +81,23 @@ def spans_hosts(job: Job) -> bool:
     return any(
         not c.inside_host and c.transport == "NET" and c.source_host for c in job.connections
     )
+
+
+def why_not(job: Job, processes: Collection[int]) -> list[tuple[str, Event]]:
+    """Why these processes do not use RDMA, as they say themselves; the most telling reason first."""
+    found: list[tuple[str, Event]] = []
+    found += [
+        (f"{s.variable}={s.value} is set there", s.event)
+        for s in named(job, "NCCL_IB_DISABLE", "NCCL_NET")
+        if (s.variable == "NCCL_NET" and s.value == SLOW) or (s.variable != "NCCL_NET" and on(s))
+    ]
+    found += [(f"the plugin fails there ({e.reason})", e) for e in job.events(PluginBroken)]
+    found += [("libibverbs is not there", e) for e in job.events(VerbsMissing)]
+    found += [
+        ("no InfiniBand device is there", e)
+        for e in job.events(NetDevices)
+        if e.network == "IB" and "[0]" not in e.devices
+    ]
+    return [
+        (text, e) for text, e in found if (p := job.process_of(e)) is not None and p.id in processes
+    ]
