@@ -118,12 +118,13 @@ def command(
         return
     if not words:
         raise DoctorError("nothing to run; give a script: nccldoctor run train.py")
-    several = nnodes not in (None, "1") or launch.inside_launcher(environ) is not None
+    elastic = launch.Elastic(nproc, nnodes, node_rank, rdzv_endpoint, rdzv_id, max_restarts)
+    elastic = elastic.completed(environ)
+    several = launch.on_several_hosts(words, elastic, environ)
     folder = bundle.make(run_dir, environ, shared=several)
     say(f"run folder {folder}")
     for line in sure_findings(words, environ):
         say(line)
-    elastic = launch.Elastic(nproc, nnodes, node_rank, rdzv_endpoint, rdzv_id, max_restarts)
     options = watched.Options(
         limits=Limits(hang_timeout, symmetric_timeout, init_timeout, busy_timeout),
         on_hang=on_hang,
@@ -131,6 +132,7 @@ def command(
         log_limit_bytes=int(log_limit * (1 << 30)),
         every_seconds=watch_every,
         several=several,
+        endpoint=elastic.rdzv_endpoint if launch.is_script(words) and several else None,
     )
     torch = environment.torch_version()
 

@@ -12,7 +12,7 @@ from typing import Any
 from nccldoctor.collect import procfs
 
 _KEPT = re.compile(
-    r"^(NCCL|RCCL|TORCH|C10D|GLOO|CUDA|ROCR|HIP|HSA|RANK|LOCAL_|WORLD_|GROUP_|ROLE_|MASTER_|PET_|SLURM_|OMPI_|PMI|UCX_|FI_|OMP_)"
+    r"^(NCCL_|RCCL_|TORCH|C10D|GLOO|CUDA|ROCR|HIP|HSA|RANK|LOCAL_|WORLD_|GROUP_|ROLE_|MASTER_|PET_|SLURM_|OMPI_|PMI|UCX_|FI_|OMP_)"
 )
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE", re.I)
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)")

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nccldoctor.errors import DoctorError
@@ -96,6 +96,18 @@ class Elastic:
     rdzv_id: str | None = None
     max_restarts: int | None = None
 
+    def completed(self, environ: Mapping[str, str]) -> "Elastic":
+        """With what torchrun itself would take from the environment (PET_*, as Kubernetes operators set it)."""
+        node, nproc = environ.get("PET_NODE_RANK", ""), environ.get("PET_NPROC_PER_NODE", "")
+        return replace(
+            self,
+            nproc=self.nproc or (int(nproc) if nproc.isdigit() else None),
+            nnodes=self.nnodes or environ.get("PET_NNODES"),
+            node_rank=int(node) if self.node_rank is None and node.isdigit() else self.node_rank,
+            rdzv_endpoint=self.rdzv_endpoint or environ.get("PET_RDZV_ENDPOINT"),
+            rdzv_id=self.rdzv_id or environ.get("PET_RDZV_ID"),
+        )
+
     @property
     def one_host(self) -> bool:
         return (self.nnodes or "1") == "1" and self.rdzv_endpoint is None
@@ -132,9 +144,15 @@ def plan_script(
         if value is not None:
             command.append(f"{option}={value}")
     if elastic.rdzv_endpoint is not None:
-        command.append("--rdzv-backend=c10d")
+        command.append(f"--rdzv-backend={_backend(elastic, environ)}")
     command += [f"--log-dir={folder / 'torchrun'}", script, *arguments]
     return Plan(tuple(command), nproc, notes=(f"{_count(nproc, 'process', 'es')}: {why}",))
+
+
+def _backend(elastic: Elastic, environ: Mapping[str, str]) -> str:
+    """Only the static rendezvous heeds a host's number; c10d deals numbers itself, and alone can begin anew."""
+    numbered = elastic.node_rank is not None and not elastic.max_restarts
+    return environ.get("PET_RDZV_BACKEND") or ("static" if numbered else "c10d")
 
 
 def plan_command(words: Sequence[str], environ: Mapping[str, str]) -> Plan:
@@ -146,7 +164,18 @@ def plan_command(words: Sequence[str], environ: Mapping[str, str]) -> Plan:
     if found is not None and launcher is None:
         note = f"rank {found[1]} was started by {found[0]} already: watching it"
         return Plan(tuple(words), 1, found[0], found[1], (note,))
-    return Plan(tuple(words), _nproc_option(words) if launcher in _TORCH else None)
+    nproc = _option(words, "--nproc-per-node", "--nproc") or "" if launcher in _TORCH else ""
+    return Plan(tuple(words), int(nproc) if nproc.isdigit() else None)
+
+
+def on_several_hosts(words: Sequence[str], elastic: Elastic, environ: Mapping[str, str]) -> bool:
+    """Do other nccldoctors, of other hosts or ranks, take part in this job?"""
+    if inside_launcher(environ) is not None:
+        return True
+    nnodes = elastic.nnodes
+    if not is_script(words) and launcher_of(words) in _TORCH:
+        nnodes = _option(words, "--nnodes") or environ.get("PET_NNODES")
+    return nnodes not in (None, "1", "1:1")
 
 
 def launcher_of(words: Sequence[str]) -> str | None:
@@ -158,12 +187,12 @@ def launcher_of(words: Sequence[str]) -> str | None:
     return None
 
 
-def _nproc_option(words: Sequence[str]) -> int | None:
+def _option(words: Sequence[str], *names: str) -> str | None:
+    """The value of the first of these options on a command line, `--name value` or `--name=value`."""
     for here, following in zip(words, [*words[1:], ""], strict=True):
         name, _, value = here.partition("=")
-        if name.replace("_", "-") in ("--nproc-per-node", "--nproc"):
-            value = value or following
-            return int(value) if value.isdigit() else None
+        if name.replace("_", "-") in names:
+            return value or following
     return None
 
 

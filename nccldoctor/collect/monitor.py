@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nccldoctor.collect import observe
+from nccldoctor.collect.rally import Alarm
 from nccldoctor.collect.session import Session
 from nccldoctor.collect.watchdog import State, Verdict, Watchdog
 
@@ -19,7 +20,7 @@ class Monitor:
     say: Callable[[str], None]
     report: Callable[[Session], None]
     every: float = 1.0
-    settle_seconds: float = 0.0
+    heard: Callable[[], Alarm | None] = lambda: None
     recovered: Callable[[], None] = lambda: None
     govern: Callable[[], None] = lambda: None
     _next: float = 0.0
@@ -37,8 +38,12 @@ class Monitor:
         looks = observe.look_at_ranks(session.intake, closely=closely)
         verdict = self.watchdog.observe(now, looks)
         before, self._last = self._last, verdict
+        alarm = self.heard()
+        if alarm is not None and self._hung_since is None and not verdict.state.hung:
+            return self._told(session, alarm, now)
         if not verdict.state.hung:
-            if before.state.hung:
+            moves = verdict.state is State.RUNNING and verdict.quiet_seconds < 2 * self.every
+            if before.state.hung or (self._hung_since is not None and moves):
                 self.say("the job moves again: it was slow, not hung")
                 self.recovered()
                 session.forget_evidence()
@@ -58,8 +63,21 @@ class Monitor:
             self.say("the rank visibly works, so the job is not ended; it may just take long")
         if self.on_hang == "report" or verdict.works:
             self.report(session)
-        if kill:
-            time.sleep(self.settle_seconds)
+        return text if kill else None
+
+    def _told(self, session: Session, alarm: Alarm, now: float) -> str | None:
+        """Another host has called: its word counts here too, and this host's own evidence is taken for it."""
+        text = f"{alarm.why}, as {alarm.host} says"
+        kill = alarm.ends_job and self.on_hang == "kill"
+        if alarm.hang is not None:
+            self._hung_since = now
+            session.outcome.hang = {
+                **alarm.hang,
+                "sentence": text,
+                "ended_job": kill,
+                "told_by": alarm.host,
+            }
+        session.take_evidence(text)
         return text if kill else None
 
 

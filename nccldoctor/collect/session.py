@@ -169,6 +169,10 @@ class Session:
                     ended = [*(e for e in self._failed if e.pid not in again), *ended]
                 self.outcome.ended = ended
 
+    def interrupted(self) -> bool:
+        """Has a signal come that is still to be passed on?"""
+        return bool(self._signals)
+
     def forget_evidence(self) -> None:
         """The job has recovered: the hang did not happen, and the next trouble finds the gate open."""
         self._gated = False

@@ -1,28 +1,31 @@
 """One watched run from plan to bundle: the parts of `collect` put together."""
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nccldoctor.collect import bundle, environment, gate, hostfacts, observe
+from nccldoctor.collect import bundle, environment, gate, hostfacts, observe, rally_store
 from nccldoctor.collect.environment import Setting
 from nccldoctor.collect.governor import Governor
 from nccldoctor.collect.intake import Intake
 from nccldoctor.collect.launch import Plan
 from nccldoctor.collect.monitor import Monitor
+from nccldoctor.collect.rally import PATIENCE_SECONDS, Alarm, Rally
+from nccldoctor.collect.rally_folder import Folder
 from nccldoctor.collect.session import Outcome, Session, new_run
 from nccldoctor.collect.watchdog import Limits, Watchdog
 
 _SETTLE_SECONDS = 10.0
-"""Other hosts' watchdogs may still be taking evidence when this one has done."""
+"""Of other hosts that cannot be reached, the watchdogs may still be taking evidence when this one has done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """How to watch: limits of the watchdog, what to do on a hang, grace before SIGKILL, most bytes of logs.
 
-    `several` when other hosts or ranks write into the same folder.
+    `several` when other hosts or ranks write into the same folder; `endpoint` is where hosts meet, when that was said.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -31,6 +34,7 @@ class Options:
     log_limit_bytes: int = 2 << 30
     every_seconds: float = 1.0
     several: bool = False
+    endpoint: str | None = None
     echo: bool = True
 
 
@@ -64,8 +68,16 @@ def run(
     )
     suffix = _suffix(plan, options)
 
+    meeting = _Meeting(
+        Rally(hostfacts.host_name(), f"{os.getpid()}-{name}"), plan, options, intake, job
+    )
+    if options.several:
+        meeting.rally.channels.append(Folder(folder, meeting.rally.name))
+
     def take(session: Session, why: str) -> None:
         say(f"taking evidence ({why})")
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        meeting.rally.call(why, session.outcome.hang)
         taken = gate.take(
             folder,
             observe.living(intake),
@@ -76,6 +88,16 @@ def run(
         )
         if taken["trouble"]:
             session.outcome.troubles.append(taken["trouble"])
+        meeting.rally.secure()
+        if meeting.rally.others():
+            if not meeting.rally.wait(deadline, session.interrupted):
+                say("not all other hosts have said that they have their evidence; going on")
+        elif options.several and session.outcome.hang is not None:
+            time.sleep(_SETTLE_SECONDS)
+
+    def recovered() -> None:
+        meeting.rally.reopen()
+        bundle.set_aside(folder)
 
     def written(session: Session) -> None:
         bundle.write_outcome(folder, suffix, plan, wanted, session.outcome)
@@ -94,20 +116,54 @@ def run(
         say,
         written,
         every=options.every_seconds,
-        settle_seconds=_SETTLE_SECONDS if options.several else 0.0,
-        recovered=lambda: bundle.set_aside(folder),
+        heard=meeting.heard,
+        recovered=recovered,
         govern=governor.look,
     )
     session = Session(
         plan.command, job, intake, name, options.grace_seconds, tick=monitor.tick, gate=take
     )
-    outcome = session.supervise()
+    try:
+        outcome = session.supervise()
+    finally:
+        meeting.rally.leave()
     outcome.troubles += governor.finish()
     _drop_empty(folder)
     trouble = bundle.write_outcome(folder, suffix, plan, wanted, outcome)
     for line in [*outcome.troubles, *([trouble] if trouble else [])]:
         say(line)
     return outcome
+
+
+@dataclass(slots=True)
+class _Meeting:
+    """Joins the job's store as soon as it is known where that is, and listens."""
+
+    rally: Rally
+    plan: Plan
+    options: Options
+    intake: Intake
+    environ: Mapping[str, str]
+    _joined: bool = False
+
+    def heard(self) -> Alarm | None:
+        if not self._joined:
+            ranks = observe.living(self.intake)
+            address = rally_store.where(self.options.endpoint, ranks, self.environ)
+            if address is not None:
+                self._joined = True
+                if self._speaks_for_the_host():
+                    python = rally_store.python_of(ranks)
+                    self.rally.channels.append(
+                        rally_store.Store(address, self.rally.name, python, self.environ)
+                    )
+        return self.rally.heard()
+
+    def _speaks_for_the_host(self) -> bool:
+        """Of the nccldoctors that a launcher has started, one for each rank, the first of each host is enough."""
+        names = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
+        local = next((self.environ[n] for n in names if n in self.environ), "0")
+        return self.plan.rank is None or local == "0"
 
 
 def _suffix(plan: Plan, options: Options) -> str:

@@ -25,10 +25,15 @@ def without_dump(job: Job) -> Iterable[Found]:
             continue
         first = lanes[pending[0]]
         waiting = ranges(places.shown_ranks(comm, pending))
+        told = {rank for hang in job.events(HangObserved) for rank in hang.behind}
+        named = [r for r in missing if comm.members[r].global_rank in told] or missing
+        how = "left no flight recorder"
+        if named != missing:  # recorders of another host that are not among these files
+            missing, how = named, "did not come, as the watchdog there says"
         culprits = places.shown_ranks(comm, missing)
         yield Found(
             title=(
-                f"{places.name(job, comm, missing)} left no flight recorder, while ranks {waiting} wait in "
+                f"{places.name(job, comm, missing)} {how}, while ranks {waiting} wait in "
                 f"#{first.issued} {first.last} of {comm.name}"
             ),
             evidence=tuple(n.line for n in list(lanes.values())[:3] if n.line is not None),

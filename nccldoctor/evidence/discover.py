@@ -20,7 +20,7 @@ __all__ = ["Input", "discover"]
 
 DEEPEST_TAR = 3
 MOST_MEMBERS = 100_000
-_SKIPPED_FOLDERS = frozenset({".git", "__pycache__", "node_modules"})
+_SKIPPED_FOLDERS = frozenset({".git", ".nccldoctor", "__pycache__", "node_modules"})
 
 
 def discover(paths: Sequence[str]) -> list[Input]:

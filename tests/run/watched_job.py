@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,10 +64,22 @@ def left(folder: Path, seconds: float = 10.0) -> list[list[str]]:
         time.sleep(0.1)
 
 
-def start(folder: Path, *words: str, **more: str) -> "subprocess.Popen[str]":
-    """`nccldoctor run` with these words after its own options for tests."""
+def start(
+    folder: Path, *words: str, within: Sequence[str] = (), **more: str
+) -> "subprocess.Popen[str]":
+    """`nccldoctor run` with these words after its own options for tests, `within` another command where one is given."""
     return subprocess.Popen(
-        [sys.executable, "-m", "nccldoctor", "run", "--run-dir", str(folder), *QUICK, *words],
+        [
+            *within,
+            sys.executable,
+            "-m",
+            "nccldoctor",
+            "run",
+            "--run-dir",
+            str(folder),
+            *QUICK,
+            *words,
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
