@@ -47,6 +47,7 @@ _TOLD_BY: Mapping[type[Event], tuple[Evidence, ...]] = {
     torch.DumpSignal: (Evidence.WATCHDOG,),
     torch.WatchdogStuck: (Evidence.WATCHDOG,),
     torch.FingerprintMismatch: (Evidence.WATCHDOG,),
+    trouble.OddCollective: (Evidence.WATCHDOG,),
     torch.Stack: (Evidence.STACKS,),
     torch.ProcessEnded: (Evidence.LAUNCHER,),
 }

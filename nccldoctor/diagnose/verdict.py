@@ -71,6 +71,15 @@ def _silent(jobs: Sequence[Job]) -> Verdict:
     where = f" on {hosts} host{'s' * (hosts != 1)}" if hosts else ""
     ranks = f"{processes} rank{'s' * (processes != 1)}{where}"
     ended = [event for job in jobs for event in job.events(ProcessEnded)]
+    if not ended and _still_starting(jobs):
+        return Verdict(
+            status=Status.UNKNOWN,
+            headline=f"No fault found, but no communicator comes up in the evidence of {ranks}: it ends during start-up",
+            next=(
+                "nccldoctor watch PID  # does it still wait? the stacks tell where",
+                "nccldoctor run train.py",
+            ),
+        )
     enough = (Evidence.INFO_LOG, Evidence.RECORDER, Evidence.RAS, Evidence.BANDWIDTH)
     if ended or any(job.has(*enough) for job in jobs):
         where = f"the evidence of {ranks}" if processes else "what was measured"
@@ -95,6 +104,14 @@ def _unanswered(jobs: Sequence[Job]) -> Warned | None:
             if event.level == "WARN" and not measured and process and process.id not in done:
                 return event
     return None
+
+
+def _still_starting(jobs: Sequence[Job]) -> bool:
+    """Do logs tell of ranks that start, and of nothing that a rank does with a communicator?"""
+    worked = (Evidence.RECORDER, Evidence.RAS, Evidence.BANDWIDTH, Evidence.CALLS)
+    return not any(
+        job.has(*worked) or job.events(CommComplete) or job.connections or job.lanes for job in jobs
+    ) and any(job.has(Evidence.INFO_LOG) for job in jobs)
 
 
 def _watched(jobs: Sequence[Job]) -> Verdict | None:

@@ -58,3 +58,10 @@ class SizesDisagree(Event):
 
     message: str
     peer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibfabricFailed(Event):
+    """`NET/OFI Request 0x… completed with error. RC: 113. Error: 2 (UNDELIVERABLE).`: a transfer over libfabric."""
+
+    reason: str

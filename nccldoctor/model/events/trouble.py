@@ -104,6 +104,22 @@ class ConnectFailed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectRetried(Event):
+    """`connect to 10.0.0.2<40822> returned Connection refused, retrying (1/34)`: not yet a failure."""
+
+    reason: str
+    peer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OddCollective(Event):
+    """`Rank 3 is running inconsistent collective: …`: who is told to differ, without what the others call."""
+
+    odd_rank: int
+    op: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionError(Event):
     """`Got completion from peer … with status=IBV_WC_RETRY_EXC_ERR(12) …`; `status` is ibv_wc_status."""
 

@@ -23,6 +23,14 @@ ALONE = (
 
 NCCL = [
     Pattern(
+        trouble.OddCollective,
+        "Mismatched collective detected",
+        r"^Mismatched collective detected, please check your collective calls at and around rank (?P<odd_rank>\d+)",
+        {
+            "2.4-2.5": "Mismatched collective detected, please check your collective calls at and around rank 3. You can use NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=COLL to see the collective logs"
+        },
+    ),
+    Pattern(
         trouble.DuplicateGpu,
         "Duplicate GPU detected",
         r"Duplicate GPU detected : rank (?P<first_rank>\d+) and rank (?P<second_rank>\d+) both on CUDA device (?P<bus_id>[0-9a-f]+)",

@@ -55,6 +55,14 @@ NCCL = [
         all="NET/IB: Got CQE with error (devIndex=0, req=0x1, comm=0x2 (send), wr_id=7, qp_num=12)",
     ),
     Pattern(
+        fabric.LibfabricFailed,
+        " completed with error",
+        r"^NET/OFI Request \S+ completed with error\. (?P<reason>RC: .{0,200}?)\.? *(?:Completed length.*)?$",
+        {
+            "1.0+": "NET/OFI Request 0x7f14cc5b60c0 completed with error. RC: 113. Error: 2 (UNDELIVERABLE). Completed length: 0"
+        },
+    ),
+    Pattern(
         fabric.VerbFailed,
         "Call to ibv_",
         r"Call to (?P<call>ibv_\w+) failed with (?:error )?(?:(?P<number>\d+) )?(?P<reason>[^,(]*?)(?: errno (?:\d+))?"
@@ -181,9 +189,14 @@ NCCL = [
         },
         {"peer": "an address that the line does not name"},
     ),
-    noise(
-        ", retrying (",
-        all="socketPollConnect: connect to 10.0.0.2<40822> returned Connection refused, retrying (1/34) after sleep for 100 msec",
+    Pattern(
+        trouble.ConnectRetried,
+        ", retrying",
+        r"connect(?: to (?P<peer>\S+))? returned (?P<reason>[^,]*), retrying",
+        {
+            "2.24+": "socketPollConnect: connect to 10.0.0.2<40822> returned Connection refused, retrying (1/34) after sleep for 100 msec",
+            "2.3-2.23": "Call to connect returned Connection refused, retrying",
+        },
     ),
     Pattern(
         trouble.ConnectFailed,

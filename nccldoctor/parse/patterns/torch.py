@@ -1,6 +1,6 @@
 """Lines of PyTorch's process groups, store and elastic agent, and of Gloo; 2.0 to 2.14."""
 
-from nccldoctor.model.events import torch
+from nccldoctor.model.events import torch, trouble
 from nccldoctor.parse.pattern import Pattern
 
 _GROUP = r"\[PG (?:ID )?(?P<group_id>\d+)(?: PG GUID (?P<group>[^\s(\]]+))?(?: ?\((?P<description>[^)]*)\))? Rank (?P<group_rank>\d+)\]"
@@ -80,6 +80,14 @@ TEXT = [
         r"OpType=(?P<other_op>\w+)(?:, TensorShape=\[(?P<other_shape>[^\]]*)\])?(?:, TensorDtypes=(?P<other_dtype>\w+))?",
         {
             "2.0+": "RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: CollectiveFingerPrint(SequenceNumber=0, OpType=ALLREDUCE, TensorShape=[4], TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float (default), device=cpu)), but Rank 0 is running collective: CollectiveFingerPrint(SequenceNumber=0, OpType=ALLREDUCE, TensorShape=[8], TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float (default), device=cpu)).Collectives differ in the following aspects: \t Tensor Tensor shapes: 4vs 8"
+        },
+    ),
+    Pattern(
+        trouble.OddCollective,
+        "is running inconsistent collective",
+        r"Rank (?P<odd_rank>\d+) is running inconsistent collective: CollectiveFingerPrint\((?:SequenceNumber=\d+, ?)?OpType=(?P<op>\w+)",
+        {
+            "1.9-1.12": "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running inconsistent collective: CollectiveFingerPrint(OpType=BARRIER)"
         },
     ),
     Pattern(

@@ -12,6 +12,7 @@ from nccldoctor.diagnose import mismatch, places, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.standing import sources
 from nccldoctor.diagnose.words import ranges
+from nccldoctor.model.events.trouble import OddCollective
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job, Lane
 
@@ -48,6 +49,8 @@ def check(job: Job) -> Iterable[Found]:
             yield _by_ras(job, ident, lanes)
     if not known:
         yield from _by_fingerprint(job)
+        if not mismatch.fingerprints(job):
+            yield from _by_word(job)
 
 
 def _found(job: Job, parting: mismatch.Parting) -> Found:
@@ -105,6 +108,21 @@ def _by_ras(job: Job, ident: str, lanes: dict[int, Lane]) -> Found:
     )
 
 
+def _by_word(job: Job) -> Iterable[Found]:
+    """Who differs by NCCL's or an old PyTorch's word, where nothing tells what the others call."""
+    events = job.events(OddCollective)
+    ranks = sorted({e.odd_rank for e in events})
+    if events:
+        what = next((f": it calls {e.op}" for e in events if e.op and len(ranks) == 1), "")
+        yield Found(
+            title=f"Rank {ranges(ranks)} calls another collective than the others{what}",
+            evidence=tuple(e.line for e in events[:3]),
+            confidence=Confidence.MEDIUM,
+            ranks=tuple(ranks),
+            hosts=job.hosts_of_ranks(ranks) or job.hosts_of(events),
+        )
+
+
 def _by_fingerprint(job: Job) -> Iterable[Found]:
     events = [e for e in mismatch.fingerprints(job) if e.op != e.other_op]
     if events:
@@ -117,6 +135,7 @@ def _by_fingerprint(job: Job) -> Iterable[Found]:
 
 
 fires_on = {
+    "2.4-2.5": "gpu-1:71:71 [0] init.cc:1247 NCCL WARN Mismatched collective detected, please check your collective calls at and around rank 3. You can use NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=COLL to see the collective logs",
     "COLL lines, recorder and RAS": Sample("2.28.9-wrong-op"),
     "DETAIL": (
         "[rank1]: RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: "

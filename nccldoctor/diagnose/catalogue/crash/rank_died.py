@@ -70,7 +70,9 @@ def _ended(job: Job, ended: Sequence[ProcessEnded], own: Sequence[PythonExceptio
     error = next((e for e in own if rank is None or job.rank_of(e) == rank), None)
     words = error or _any_error(job, rank)
     host = first.ended_host or (job.host_of_rank(rank) if rank is not None else None)
-    named = who_ranks([rank] if rank is not None else [], [host] if host else [], "A process")
+    local = first.ended_local_rank
+    unknown = "A process" if local is None else f"Local rank {local}"
+    named = who_ranks([rank] if rank is not None else [], [host] if host else [], unknown)
     pid = f" (pid {first.ended_pid})" if first.ended_pid is not None else ""
     follows = error is None and (words is not None or _by_watchdog(job, first))
     return Found(

@@ -1,4 +1,4 @@
-"""A transfer over InfiniBand or RoCE ended with an error.
+"""A transfer over InfiniBand, RoCE or libfabric ended with an error.
 
 The status names which side failed and how. When one connection breaks, all other transfers on it are flushed (status
 5), so the first error that is no flush, by time, is the origin; the rank that prints it is near the fault and is not
@@ -11,6 +11,7 @@ from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.peers import host_of_address, hostname
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.ib_status import FLUSH, LOCAL_PROTECTION, VENDOR, status
+from nccldoctor.model.events.fabric import LibfabricFailed
 from nccldoctor.model.events.trouble import CompletionError
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -26,8 +27,25 @@ remedy = (
 )
 
 
+_LIBFABRIC = (
+    "dmesg -T | tail -100  # on the peer: did its process or its GPU die first?",
+    "fi_info -p efa; fi_pingpong -p efa PEER  # both ways, between the two hosts (-p cxi on Slingshot)",
+    "EFA: the security group must allow all traffic to and from itself",
+)
+
+
 def check(job: Job) -> Iterable[Found]:
-    """One finding a status, the earliest first; flushes only when there is nothing else."""
+    """One finding a status, the earliest first; flushes only when there is nothing else; one for libfabric."""
+    failed = job.events(LibfabricFailed)
+    if failed:
+        yield Found(
+            title=f"{who(job, failed)}: a transfer over libfabric failed: {failed[0].reason}",
+            evidence=lines(failed),
+            ranks=job.ranks_of(failed),
+            hosts=job.hosts_of(failed),
+            confidence=Confidence.MEDIUM,
+            remedy=_LIBFABRIC,
+        )
     events = job.events(CompletionError)
     real = [e for e in events if e.status != FLUSH]
     for number in dict.fromkeys(e.status for e in _by_time(real or events)):
@@ -70,6 +88,8 @@ def _found(job: Job, number: int, events: Sequence[CompletionError]) -> Found:
 
 _H = "gpu-1:71:75 [0] "
 fires_on = {
+    "aws-ofi-nccl": _H
+    + "ofi_process_cq:1 NCCL WARN NET/OFI Request 0x7f14cc5b60c0 completed with error. RC: 113. Error: 2 (UNDELIVERABLE). Completed length: 0\n",
     "2.3-2.9": _H
     + "transport/net_ib.cc:800 NCCL WARN NET/IB : Got completion with error 12, opcode 1, len 32478, vendor err 129\n",
     "2.20-2.21": _H

@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.peers import host_of_address, hostname
 from nccldoctor.diagnose.words import lines, some, who
+from nccldoctor.knowledge.interfaces import loopback
+from nccldoctor.model.events.nccl import BootstrapInterface, CommComplete
 from nccldoctor.model.events.torch import ProcessEnded
-from nccldoctor.model.events.trouble import ConnectFailed
+from nccldoctor.model.events.trouble import ConnectFailed, ConnectRetried
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 
@@ -25,11 +27,14 @@ remedy = (
     "ping -I eth0 PEER; nc -zv PEER PORT  # is there a route, and does a firewall drop it?",
     "cat /proc/sys/net/ipv4/ip_local_port_range  # these ports must be open between the hosts",
 )
+_MANY_TRIES = 3
 
 
 def check(job: Job) -> Iterable[Found]:
     """One finding a reason, with the addresses that did not answer."""
     events = job.events(ConnectFailed)
+    if not events:
+        yield from _waiting(job)
     for reason in sorted({e.reason for e in events}):
         same = [e for e in events if e.reason == reason]
         addresses = sorted({h for e in same if (h := hostname(e.peer))})
@@ -45,13 +50,34 @@ def check(job: Job) -> Iterable[Found]:
         )
 
 
+def _waiting(job: Job) -> Iterable[Found]:
+    """Ranks that only try again and again, and whose communicator never comes up."""
+    done = {p.id for e in job.events(CommComplete) if (p := job.process_of(e))}
+    tried = [e for e in job.events(ConnectRetried) if (p := job.process_of(e)) and p.id not in done]
+    if len(tried) < _MANY_TRIES:
+        return
+    addresses = sorted({h for e in tried if e.peer and (h := hostname(e.peer))})
+    whom = some(addresses) if addresses else "an address that the log does not name"
+    own = [e for e in job.events(BootstrapInterface) if loopback(e.address)]
+    by = f" over {own[0].interface}, which no other host can be reached over" if own else ""
+    yield Found(
+        title=f"{who(job, tried)} keeps trying to reach {whom}{by}: {tried[-1].reason}",
+        evidence=lines([*own[:1], *tried]),
+        ranks=job.ranks_of(tried),
+        hosts=job.hosts_of(tried),
+        confidence=Confidence.MEDIUM,
+    )
+
+
 def _somebody_died(job: Job) -> bool:
     """Nothing listens any more where a process has ended."""
     return any(e.exit_code != 0 for e in job.events(ProcessEnded))
 
 
 _H = "gpu-1:71:71 [0] "
+_RETRY = _H + "NCCL INFO Call to connect returned Connection refused, retrying\n"
 fires_on = {
+    "2.3-2.23, still trying": _H + "NCCL INFO Bootstrap : Using [0]lo:127.0.0.1<0>\n" + 3 * _RETRY,
     "2.4-2.23": _H
     + "misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to 192.168.19.14<52822> failed : No route to host\n",
     "2.24-2.26": _H
