@@ -64,6 +64,7 @@ def command(
 
     Exit code: 0 sound, 1 a fault was found, 2 it could not be run.
     """
+    import contextlib
     import os
 
     from nccldoctor.collect import bundle
@@ -91,7 +92,12 @@ def command(
         debug=not no_nccl_log,
         plant=plant,
     )
-    session = probing.prepare(wish, lambda text: click.echo(text, err=True))
+    try:
+        session = probing.prepare(wish, lambda text: click.echo(text, err=True))
+    except DoctorError:
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # only where nothing is in it
+        raise
     if levers:
         session.found = {"mode": "levers", "world": session.world, "device": session.device}
         session.found["levers"] = try_levers(session)

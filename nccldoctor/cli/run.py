@@ -118,6 +118,8 @@ def command(
         return
     if not words:
         raise DoctorError("nothing to run; give a script: nccldoctor run train.py")
+    if launch.is_script(words):
+        launch.refuse_absent(words)  # before there is a folder
     elastic = launch.Elastic(nproc, nnodes, node_rank, rdzv_endpoint, rdzv_id, max_restarts)
     elastic = elastic.completed(environ)
     several = launch.on_several_hosts(words, elastic, environ)

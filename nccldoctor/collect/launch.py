@@ -113,16 +113,21 @@ class Elastic:
         return (self.nnodes or "1") == "1" and self.rdzv_endpoint is None
 
 
+def refuse_absent(words: Sequence[str]) -> None:
+    """Raises DoctorError where the script to run is not there."""
+    if words[0] != "-m" and not Path(words[0]).is_file():
+        raise DoctorError(
+            f"{words[0]} is no file; give a training script, or a whole command after `--`: "
+            f"nccldoctor run -- {' '.join(words)}"
+        )
+
+
 def plan_script(
     words: Sequence[str], elastic: Elastic, folder: Path, environ: Mapping[str, str]
 ) -> Plan:
     """`nccldoctor run train.py args`: through torchrun, or in place where a launcher has started this rank."""
+    refuse_absent(words)
     script, arguments = words[0], list(words[1:])
-    if script != "-m" and not Path(script).is_file():
-        raise DoctorError(
-            f"{script} is no file; give a training script, or a whole command after `--`: "
-            f"nccldoctor run -- {' '.join(words)}"
-        )
     python = sys.executable
     found = inside_launcher(environ)
     if found is not None and elastic.nproc is None:
