@@ -2,20 +2,14 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from nccldoctor.correlate.seats import Seats, seated
 from nccldoctor.model.events.nccl import CommComplete, CommStart, Edge, RingOrder
-from nccldoctor.model.job import Communicator, Job, Member, Process
+from nccldoctor.model.job import Job, Process
 from nccldoctor.model.topology import Connection, HostTopology, Path, Ring
 
 _NET = re.compile(r"^(?P<network>.+?)/(?P<nic>\d+)(?:\((?P<proxy>\d+)\))?(?P<rest>.*)$")
-
-
-@dataclass
-class _Seats:
-    """The communicators that a process has joined, in the order of its Init lines."""
-
-    joined: list[tuple[Communicator, Member]] = field(default_factory=list)
 
 
 def lay(
@@ -23,34 +17,19 @@ def lay(
 ) -> tuple[tuple[Connection, ...], tuple[Ring, ...]]:
     """All connections, one entry a pair and way, and all rings, in the order of the lines."""
     by_host = {t.host: t for t in topologies}
-    seats: dict[int, _Seats] = {}
     nvml = {
         process.id: start.nvml_device
         for start in [*job.events(CommStart), *job.events(CommComplete)]
         if (process := job.process_of(start)) is not None
     }
-    places = {
-        (m.process, m.comm): (c, m)
-        for c in job.communicators
-        for m in c.members
-        if m.process is not None and m.comm is not None
-    }
     found: dict[tuple[object, ...], Connection] = {}
     channels: dict[tuple[object, ...], set[int]] = {}
     rings: dict[tuple[str | None, int], Ring] = {}
-    for event in job.all_events():
-        if not isinstance(event, (CommStart, CommComplete, Edge, RingOrder)):
-            continue
-        process = job.process_of(event)
-        mine = seats.setdefault(process.id if process else -1, _Seats())
-        if isinstance(event, CommStart):
-            place = places.get((process.id if process else -1, event.comm))
-            if place is not None and place not in mine.joined:
-                mine.joined.append(place)
-        elif isinstance(event, RingOrder):
+    for event, process, mine in seated(job, Edge, RingOrder):
+        if isinstance(event, RingOrder):
             ring = _ring(mine, event)
             rings.setdefault((ring.communicator, ring.channel), ring)
-        else:
+        elif isinstance(event, Edge):
             key, connection = _connection(job, mine, event, process, nvml)
             found.setdefault(key, connection)
             channels.setdefault(key, set()).add(event.channel)
@@ -58,14 +37,14 @@ def lay(
     return tuple(_over(job, by_host, c) for c in laid), tuple(rings.values())
 
 
-def _ring(seats: _Seats, event: RingOrder) -> Ring:
+def _ring(seats: Seats, event: RingOrder) -> Ring:
     ranks = tuple(map(int, event.ranks.split()))
-    fitting = [c.id for c, m in seats.joined if m.rank == ranks[0] and c.size == len(ranks)]
+    fitting = [c.id for c, m in seats if m.rank == ranks[0] and c.size == len(ranks)]
     return Ring(fitting[-1] if fitting else None, event.channel, ranks, event.line)
 
 
 def _connection(
-    job: Job, seats: _Seats, edge: Edge, process: Process | None, nvml: Mapping[int, int | None]
+    job: Job, seats: Seats, edge: Edge, process: Process | None, nvml: Mapping[int, int | None]
 ) -> tuple[tuple[object, ...], Connection]:
     comm, members = _of_edge(job, seats, edge, nvml)
     network = _NET.match(edge.detail) if edge.transport == "NET" else None
@@ -94,7 +73,7 @@ def _connection(
 
 
 def _of_edge(
-    job: Job, seats: _Seats, edge: Edge, nvml: Mapping[int, int | None]
+    job: Job, seats: Seats, edge: Edge, nvml: Mapping[int, int | None]
 ) -> tuple[str | None, tuple[int | None, int | None]]:
     """The communicator that an edge belongs to: one of its writer's that has both ranks, and the writer in one.
 
@@ -102,7 +81,7 @@ def _of_edge(
     agree with both ends; of those left, the latest whose hosts fit the transport, else the latest.
     """
     fitting = []
-    for comm, member in reversed(seats.joined):
+    for comm, member in reversed(seats):
         if max(edge.source, edge.target) >= comm.size or member.rank not in (
             edge.source,
             edge.target,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nccldoctor.correlate import connections, topology
+from nccldoctor.correlate import connections, topology, trees
 from nccldoctor.correlate.communicators import Communicators
 from nccldoctor.correlate.compare import compare
 from nccldoctor.correlate.evidence import kinds
@@ -68,6 +68,7 @@ def _job(digests: Sequence[Digest], reader: Reader, partial: bool, siblings: int
     )
     job.topology = topology.hosts(job)
     job.connections, job.rings = connections.lay(job, job.topology)
+    job.trees = trees.edges(job)
     return job
 
 

@@ -23,11 +23,12 @@ _MOST_ROWS = 2000
 
 
 def scene(job: Job, expected: Expected | None = None) -> dict[str, Any]:
-    """`topologies`, `edges`, `timeline`, `bandwidth`, `pairs`, `levers`, `graph`, `mix`, `algorithms` and `init_seconds` of the job's facts."""
+    """`topologies`, `edges`, `trees`, `timeline`, `bandwidth`, `pairs`, `levers`, `graph`, `mix`, `algorithms` and `init_seconds` of the job's facts."""
     clocks = Clocks(job)
     return {
         "topologies": _topologies(job),
         "edges": _edges(job),
+        "trees": _trees(job),
         "timeline": chronicle(job, clocks),
         "clocks": dict(clocks.ahead),
         "bandwidth": _bandwidth(job, expected),
@@ -89,21 +90,57 @@ def _near(host: HostTopology) -> tuple[Link, ...]:
 
 
 def _edges(job: Job) -> list[dict[str, Any]]:
-    """Connections between ranks, one entry per pair and transport; global ranks where they are known."""
+    """Connections between ranks, one entry per pair and transport; global ranks where they are known.
+
+    `ring` is false where the rings are known and none goes this way: a connection of trees, or of single sends.
+    """
+    around = {
+        (ring.communicator, a, b)
+        for ring in job.rings
+        for a, b in zip(ring.ranks, ring.ranks[1:] + ring.ranks[:1], strict=True)
+    }
+    told = {ring.communicator for ring in job.rings}
     channels: dict[tuple[int, int, str, str], int] = {}
+    ringed: dict[tuple[int, int, str, str], bool] = {}
     for c in job.connections:
         if c.direction == "receive" and c.transport == "NET":
             continue
-        ends = [
-            r if (known := job.global_rank(c.communicator or "", r)) is None else known
-            for r in (c.source, c.target)
-        ]
-        key = (ends[0], ends[1], c.transport, c.detail)
+        a, b = (_world(job, c.communicator, r) for r in (c.source, c.target))
+        key = (a, b, c.transport, c.detail)
         channels[key] = max(channels.get(key, 0), c.channels)
+        here = c.communicator not in told or (c.communicator, c.source, c.target) in around
+        ringed[key] = ringed.get(key, False) or here
     return [
-        {"from": a, "to": b, "transport": transport, "detail": detail, "channels": number}
+        {
+            "from": a,
+            "to": b,
+            "transport": transport,
+            "detail": detail,
+            "channels": number,
+            "ring": ringed[a, b, transport, detail],
+        }
         for (a, b, transport, detail), number in sorted(channels.items())
     ]
+
+
+def _trees(job: Job) -> list[dict[str, Any]]:
+    """Parents and children in NCCL's trees, over all communicators; global ranks where they are known."""
+    channels: dict[tuple[int, int], int] = {}
+    for edge in job.trees:
+        key = (
+            _world(job, edge.communicator, edge.parent),
+            _world(job, edge.communicator, edge.child),
+        )
+        channels[key] = max(channels.get(key, 0), edge.channels)
+    return [
+        {"parent": parent, "child": child, "channels": number}
+        for (parent, child), number in sorted(channels.items())
+    ]
+
+
+def _world(job: Job, communicator: str | None, rank: int) -> int:
+    known = job.global_rank(communicator or "", rank)
+    return rank if known is None else known
 
 
 def _bandwidth(job: Job, expected: Expected | None) -> list[dict[str, Any]]:

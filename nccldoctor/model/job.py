@@ -10,7 +10,7 @@ from nccldoctor.model.calls import Call
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.torch import StackFrame
 from nccldoctor.model.source import Line, Source
-from nccldoctor.model.topology import Connection, HostTopology, Ring
+from nccldoctor.model.topology import Connection, HostTopology, Ring, TreeEdge
 
 E = TypeVar("E", bound=Event)
 
@@ -248,6 +248,7 @@ class Job:
         self.topology: tuple[HostTopology, ...] = ()
         self.connections: tuple[Connection, ...] = ()
         self.rings: tuple[Ring, ...] = ()
+        self.trees: tuple[TreeEdge, ...] = ()
         self._by_class: dict[type[Event], list[Event]] = {}
         self._process_of: dict[int, int] = {}
         self._keep: list[Event] = []

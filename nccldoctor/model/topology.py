@@ -175,6 +175,16 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True)
+class TreeEdge:
+    """A parent and a child in the trees of a communicator; `channels` is in how many of them. Ranks of the communicator."""
+
+    communicator: str
+    parent: int
+    child: int
+    channels: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ring:
     """The order of ranks in one channel's ring; rank numbers of the communicator."""
 

@@ -120,6 +120,7 @@ def _job(facts: Mapping[str, Any], data: Mapping[str, Any], number: int) -> dict
         "states": by_state(standing),
         "hosts": facts["hosts"],
         "host_map": host_map(facts, standing),
+        "trees": facts["trees"],
         "topologies": [
             {**shape, "picture": drawn}
             for shape in facts["topologies"]

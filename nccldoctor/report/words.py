@@ -8,7 +8,7 @@ from nccldoctor.model.ranks import ranges
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BIDI = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_DIGITS = re.compile(r"(\d{1,18})")
+_DIGITS = re.compile(r"([0-9]{1,18})")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -72,7 +72,10 @@ def source(origin: str) -> str:
 
 def naturally(name: str) -> list[tuple[int, str]]:
     """A key that puts gpu-2 before gpu-10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in _DIGITS.split(name)]
+    return [
+        (int(part), "") if index % 2 else (-1, part)
+        for index, part in enumerate(_DIGITS.split(name))
+    ]
 
 
 def harmless(text: str) -> str:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from nccldoctor.correlate import connections, topology
+from nccldoctor.correlate import connections, topology, trees
 from nccldoctor.correlate.facts import facts
 from nccldoctor.diagnose.verdict import decide
 from nccldoctor.model.calls import Call
@@ -109,6 +109,7 @@ def make_job(size: int, per_host: int, word: str = "", times: bool = True) -> Jo
     )
     job.topology = topology.hosts(job)
     job.connections, job.rings = connections.lay(job, job.topology)
+    job.trees = trees.edges(job)
     return job
 
 
@@ -143,6 +144,9 @@ def _events(
             detail=f"Socket/0{word}" if far else "CUMEM/read",
             direction="send" if far else None,
             **at(40),
+        ),
+        nccl.TreeSeats(
+            seats=f"[0] {rank + 1 if rank + 1 < size else -1}/-1/-1->{rank}->{rank - 1}", **at(41)
         ),
         trouble.Warned(message=f"something odd {word}", level="WARN", **at(50, 30)),
         torch.WatchdogTimeout(

@@ -94,7 +94,8 @@ def test_a_slow_pair_is_marked(make_report: Any) -> None:
 def test_a_detour_is_marked(make_report: Any) -> None:
     job, drawn = _drawn(make_report())
     assert "although NVLink joins them" not in str(drawn["topology"])
-    job["edges"] = [{"from": 0, "to": 1, "transport": "SHM", "detail": "", "channels": 2}]
+    edge = {"from": 0, "to": 1, "transport": "SHM", "detail": "", "channels": 2, "ring": False}
+    job["edges"] = [edge]
     assert "although NVLink joins them" in str(topology(job["topologies"][0], job))
 
 
@@ -207,3 +208,13 @@ def test_two_jobs_on_one_page_keep_their_findings_apart(make_report: Any) -> Non
     assert page.count('href="#cell1-ok"') == 16
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
+
+
+def test_trees_are_a_layer_of_their_own(make_report: Any) -> None:
+    job = make_report(8, 2).facts[0]
+    assert job["trees"][0] == {"parent": 0, "child": 1, "channels": 1}
+    drawn = str(topology(job["topologies"][0], job))
+    assert drawn.count('class="tree"') == 1
+    assert "trees: rank 1 below rank 0 in 1 channels" in drawn
+    aside = {**job, "edges": [{**e, "ring": False} for e in job["edges"]]}
+    assert 'class="ring"' not in str(topology(job["topologies"][0], aside))

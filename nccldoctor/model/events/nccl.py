@@ -144,6 +144,13 @@ class RingOrder(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TreeSeats(Event):
+    """`Trees [0] 1/-1/-1->0->-1 [1] …`: a rank's children and parent in the tree of each channel."""
+
+    seats: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Connected(Event):
     """`Connected all rings`, `Connected all trees`, …"""
 

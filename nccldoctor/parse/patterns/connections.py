@@ -91,6 +91,15 @@ NCCL = [
         },
     ),
     Pattern(
+        nccl.TreeSeats,
+        "Trees [",
+        r"^Trees (?P<seats>\[0\] .*)",
+        {
+            "2.4": "Trees [0] 4->6->7/-1/-1",
+            "2.6+": "Trees [0] 7/-1/-1->6->4 [1] 7/2/-1->6->-1",
+        },
+    ),
+    Pattern(
         nccl.Connected,
         "Connected",
         r"(?:^|rank \d+ )Connected (?P<what>all rings|all trees|NVLS tree|binomial trees|CollNet|Collnet Chains)",

@@ -132,9 +132,6 @@ NCCL = [
         Noise, "Tree ", r"^Tree \d+ : -?\d+ -> \d+ -> ", {"2.8+": "Tree 0 : 4 -> 6 -> 7/-1/-1"}
     ),
     Pattern(
-        Noise, "Trees ", r"^Trees \[0\] ", {"2.4+": "Trees [0] 7/-1/-1->6->4 [1] 7/2/-1->6->-1"}
-    ),
-    Pattern(
         Noise,
         "Channel ",
         r"^Channel \d+/\d+ : *\d+",

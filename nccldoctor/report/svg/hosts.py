@@ -16,13 +16,8 @@ _NAMED = 40
 def host_map(facts: Mapping[str, Any], standing: Mapping[int, Standing]) -> Markup | None:
     """Hosts in a circle with their connections; None for fewer than two hosts or without connections."""
     host_of = {e["rank"]: e["host"] for e in facts["ranks"] if e["host"]}
-    flows: dict[tuple[str, str], dict[str, int]] = {}
-    for edge in facts["edges"]:
-        a, b = host_of.get(edge["from"]), host_of.get(edge["to"])
-        if a and b and a != b:
-            via = f"{edge['transport']} {edge['detail']}".strip()
-            known = flows.setdefault((a, b), {})
-            known[via] = known.get(via, 0) + edge["channels"]
+    flows, ringed = _flows(facts, host_of)
+    trees = _trees(facts, host_of) - ringed
     hosts = [h["name"] for h in facts["hosts"]]
     if len(hosts) < 2 or not flows:
         return None
@@ -32,7 +27,7 @@ def host_map(facts: Mapping[str, Any], standing: Mapping[int, Standing]) -> Mark
     width, height = 2 * radius + 260, 2 * radius + 70
     places = _circle(hosts, radius, (width / 2, height / 2))
     named = {h for h in hosts if len(hosts) <= _NAMED or state[h] in ("bad", "silent")}
-    lines = [_flow(pair, via, places, state) for pair, via in sorted(flows.items())]
+    lines = [_flow(pair, via, places, state, pair in trees) for pair, via in sorted(flows.items())]
     centre = (width / 2, height / 2)
     dots = [_host(h, places[h], state[h], centre, size, h in named) for h in hosts]
     odd = [h for h in hosts if state[h] == "bad"]
@@ -40,6 +35,28 @@ def host_map(facts: Mapping[str, Any], standing: Mapping[int, Standing]) -> Mark
         f"; with a rank named as the cause: {', '.join(odd[:4])}" if odd else ""
     )
     return picture(width, height, label, [*lines, *dots])
+
+
+def _flows(
+    facts: Mapping[str, Any], host_of: Mapping[int, str]
+) -> tuple[dict[tuple[str, str], dict[str, int]], set[tuple[str, str]]]:
+    """Pair of hosts → how it is connected, in channels; and the pairs that are part of a ring."""
+    flows: dict[tuple[str, str], dict[str, int]] = {}
+    ringed = set()
+    for edge in facts["edges"]:
+        a, b = host_of.get(edge["from"]), host_of.get(edge["to"])
+        if a and b and a != b:
+            via = f"{edge['transport']} {edge['detail']}".strip()
+            known = flows.setdefault((a, b), {})
+            known[via] = known.get(via, 0) + edge["channels"]
+            ringed |= {(a, b)} if edge["ring"] else set()
+    return flows, ringed
+
+
+def _trees(facts: Mapping[str, Any], host_of: Mapping[int, str]) -> set[tuple[str, str]]:
+    """Pairs of hosts between a parent and a child in NCCL's trees, both ways: data goes up and comes down."""
+    pairs = {(host_of.get(e["parent"], ""), host_of.get(e["child"], "")) for e in facts["trees"]}
+    return pairs | {(b, a) for a, b in pairs}
 
 
 def _circle(
@@ -64,6 +81,7 @@ def _flow(
     via: Mapping[str, int],
     places: Mapping[str, tuple[float, float]],
     state: Mapping[str, str],
+    tree: bool,
 ) -> Markup:
     (x1, y1), (x2, y2) = places[pair[0]], places[pair[1]]
     channels = ", ".join(f"{n} × {name}" for name, n in sorted(via.items()))
@@ -72,9 +90,13 @@ def _flow(
     cx, cy = (x1 + x2) / 2 + (y2 - y1) * bend, (y1 + y2) / 2 - (x2 - x1) * bend
     return element(
         "path",
-        title(f"{pair[0]} → {pair[1]}: {channels}" + (" · touches the cause" * broken)),
+        title(
+            f"{pair[0]} → {pair[1]}: {channels}"
+            + " · in trees only" * tree
+            + " · touches the cause" * broken
+        ),
         d=f"M{x1:.0f} {y1:.0f}Q{cx:.0f} {cy:.0f} {x2:.0f} {y2:.0f}",
-        class_="flow touched" if broken else "flow",
+        class_="flow touched" if broken else "flow tree" if tree else "flow",
         stroke_width=min(5.0, 1 + math.log2(sum(via.values()))),
     )
 

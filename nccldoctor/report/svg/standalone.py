@@ -27,7 +27,7 @@ def link_picture(
         "nodes": [{"id": d, "kind": _kind(d), "ranks": []} for d in devices],
         "links": [_link(a, b, kind) for a, b, kind in told if kind],
     }
-    drawn = topology(shape, {"edges": []})
+    drawn = topology(shape, {"edges": [], "trees": []})
     if drawn is None:
         return None
     opening = '<svg xmlns="http://www.w3.org/2000/svg" '

@@ -26,9 +26,10 @@ def topology(shape: Mapping[str, Any], facts: Mapping[str, Any]) -> Markup | Non
     lines = [_link(link, places, index in slow, len(links)) for index, link in enumerate(links)]
     ranks = _ranks(shape)
     rings = [_ring(edge, ranks, places, links) for edge in facts["edges"]]
+    trees = [_tree(edge, ranks, places) for edge in facts["trees"]]
     boxes = [_node(node, places[node["id"]], ranks) for node in nodes]
     label = f"Links inside {', '.join(shape['hosts'][:3])}: " + _told(nodes, links, len(slow))
-    return picture(width, height, label, [*filter(None, lines), *filter(None, rings), *boxes])
+    return picture(width, height, label, [*filter(None, [*lines, *rings, *trees]), *boxes])
 
 
 def _places(nodes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, tuple[float, float]], int, int]:
@@ -118,12 +119,14 @@ def _ring(
     places: Mapping[str, tuple[float, float]],
     links: Sequence[Mapping[str, Any]],
 ) -> Markup | None:
-    """A channel from GPU to GPU; a detour when NVLink joins both and yet it goes another way."""
+    """A channel of a ring from GPU to GPU, or of anything that makes a detour: when NVLink joins both and yet it goes another way."""
     a, b = ranks.get(edge["from"]), ranks.get(edge["to"])
     if a is None or b is None or a == b:
         return None
     linked = {link[end] for link in links if link["kind"].startswith(_NVLINK) for end in ("a", "b")}
     detour = edge["transport"] != "P2P" and a in linked and b in linked
+    if not edge["ring"] and not detour:
+        return None
     (x1, y1), (x2, y2) = places[a], places[b]
     bend = 0.28 if edge["from"] < edge["to"] else 0.16
     cx, cy = (x1 + x2) / 2 - (y2 - y1) * bend, (y1 + y2) / 2 + abs(x2 - x1) * bend
@@ -137,6 +140,27 @@ def _ring(
         title(words),
         d=f"M{x1:.0f} {y1:.0f}Q{cx:.0f} {cy:.0f} {x2:.0f} {y2:.0f}",
         class_="ring detour" if detour else "ring",
+    )
+
+
+def _tree(
+    edge: Mapping[str, Any], ranks: Mapping[int, str], places: Mapping[str, tuple[float, float]]
+) -> Markup | None:
+    """A parent and its child in NCCL's trees, bent away from the rings; the dot is at the child."""
+    a, b = ranks.get(edge["parent"]), ranks.get(edge["child"])
+    if a is None or b is None or a == b:
+        return None
+    (x1, y1), (x2, y2) = places[a], places[b]
+    bend = -0.2 if edge["parent"] < edge["child"] else -0.3
+    cx, cy = (x1 + x2) / 2 - (y2 - y1) * bend, (y1 + y2) / 2 + abs(x2 - x1) * bend
+    words = (
+        f"trees: rank {edge['child']} below rank {edge['parent']} in {edge['channels']} channels"
+    )
+    return element(
+        "path",
+        title(words),
+        d=f"M{x1:.0f} {y1:.0f}Q{cx:.0f} {cy:.0f} {x2:.0f} {y2:.0f}",
+        class_="tree",
     )
 
 
