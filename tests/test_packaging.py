@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -75,19 +76,35 @@ def test_the_index_would_show_the_description(built):
     assert call(sys.executable, "-m", "twine", "check", "--strict", *files, cwd=built).count("PASSED") == 2  # fmt: skip
 
 
-def test_the_wheel_works_alone(wheel, tmp_path):
-    """Needs a package index, for the dependencies."""
+def lowest() -> list[str]:
+    """The lowest version that pyproject.toml allows of each dependency, as constraints."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    needed = text.partition("dependencies = [")[2].partition("\n]")[0]
+    remote = text.partition("\nremote = [")[2].partition("]\n")[0]
+    bounds = re.findall(r'"([\w-]+)(?:\[\w+\])?>=([\d.]+)', needed + remote)
+    assert len(bounds) > 7
+    return [f"{name}=={version}" for name, version in bounds]
+
+
+@pytest.mark.parametrize("which", ["newest", "lowest"])
+def test_the_wheel_works_alone(which, wheel, tmp_path):
+    """Needs a package index, for the dependencies; the same report with the newest of them as with the lowest."""
     call(sys.executable, "-m", "venv", "fresh", cwd=tmp_path)
     python = tmp_path / "fresh" / "bin" / "python"
-    install = (str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", str(wheel))
-    done = subprocess.run(install, cwd=tmp_path, capture_output=True, text=True, check=False)
-    if done.returncode and "No matching distribution" in done.stderr:
+    (tmp_path / "lowest.txt").write_text("\n".join(lowest() if which == "lowest" else []) + "\n")
+    install = (str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", "lowest.txt")  # fmt: skip
+    done = subprocess.run([*install, f"{wheel}[remote]"], cwd=tmp_path, capture_output=True, text=True, check=False)  # fmt: skip
+    if done.returncode and "from versions: none" in done.stderr:
         pytest.skip("no package index can be reached")
     assert done.returncode == 0, done.stderr[-2000:]
     tool = str(python.with_name("nccldoctor"))
     assert "Commands" in call(tool, "--help", cwd=tmp_path)
     sample = str(ROOT / "sample_logs" / "2.28.9-dup-gpu")
-    report = json.loads(call(tool, "parse", sample, "--json", "-", cwd=tmp_path, code=1))
-    assert report["verdict"]["code"] == "INIT02"
+    report = call(tool, "parse", sample, "--json", "-", cwd=tmp_path, code=1)
+    assert json.loads(report)["verdict"]["code"] == "INIT02"
+    here = call(sys.executable, "-m", "nccldoctor", "parse", sample, "--json", "-", cwd=ROOT, code=1)  # fmt: skip
+    assert report == here
     call(tool, "parse", sample, "--html", "report.html", cwd=tmp_path, code=1)
     assert (tmp_path / "report.html").stat().st_size > 10_000
+    assert "read by" in call(tool, "env", "--explain", "NCCL_IB_HCA", cwd=tmp_path).lower()
+    call(tool, "lint", str(ROOT / "examples"), "--fail-on", "never", cwd=tmp_path)

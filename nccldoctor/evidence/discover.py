@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nccldoctor.evidence.opening import Input, open_input
-from nccldoctor.evidence.remote import fetch, is_remote
+from nccldoctor.evidence.remote import fetch, is_remote, shown, without_secrets
 
 __all__ = ["Input", "discover"]
 
@@ -63,10 +63,11 @@ class _Found:
         except (
             Exception
         ) as error:  # every protocol has errors of its own; one of them costs this address only
-            self._refuse(address, f"cannot be fetched: {str(error) or type(error).__name__}")
+            why = without_secrets(str(error) or type(error).__name__, address)
+            self._refuse(shown(address), f"cannot be fetched: {why}")
             return
         if len(self.inputs) == before:
-            self._refuse(address, "nothing lies behind this address")
+            self._refuse(shown(address), "nothing lies behind this address")
 
     def _add_existing(self, path: str) -> None:
         if not Path(path).is_dir():

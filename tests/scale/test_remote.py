@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nccldoctor import doctor
+from nccldoctor.report import to_html, to_json, to_markdown
 
 pytest.importorskip("fsspec")
 GOOD = "gpu-1:71:71 [0] init.cc:904 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60\n"
@@ -54,3 +55,20 @@ def test_unknown_protocol_is_one_sentence(tmp_path: Path) -> None:
     report = doctor.examine([str(tmp_path / "good.log"), "nosuch://host/file"])
     assert report.verdict.code == "INIT02"
     assert "cannot be fetched" in report.inputs[1].note and "\n" not in report.inputs[1].note
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_password_and_no_signature_reaches_a_report(server: str, tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp")
+    host = server.partition("://")[2]
+    report = doctor.examine(
+        [
+            f"{server}/nccl.log?X-Amz-Signature=secret1",
+            f"http://someone:secret2@{host}/absent.log?sig=secret1",
+            "nosuch://someone:secret2@host/file",
+        ]
+    )
+    assert report.verdict.code == "INIT02" and not report.inputs[0].note
+    assert report.inputs[1].path == f"http://someone@{host}/absent.log?…"
+    for text in (to_json(report), to_markdown(report), to_html(report)):
+        assert "secret1" not in text and "secret2" not in text
