@@ -267,7 +267,8 @@ def _ended(job: Job, made: dict[tuple[str, str, int], int], key: tuple[str, str,
 
 @dataclass
 class Noise:
-    """What a log suffers on its way. `lost` is the share of lines that is missing."""
+    """What a log suffers on its way. `lost` is the share of lines that is missing; `copied` while the job ran, each rank's
+    log a little earlier or later."""
 
     lost: float = 0.0
     skew: bool = False
@@ -275,6 +276,7 @@ class Noise:
     prefix: bool = False
     attempts: int = 1
     destroyed: bool = False
+    copied: bool = False
 
 
 def write(job: Job, folder: Path, noise: Noise) -> None:
@@ -285,7 +287,9 @@ def write(job: Job, folder: Path, noise: Noise) -> None:
         ends = issued(job, None if last else job.choose.randrange(1, 20))
         for rank, lines in enumerate(_attempt(job, ends, attempt, last and noise.destroyed)):
             texts[rank] += lines
+    moment = job.choose.uniform(0.3, 0.95) if noise.copied else 2.0
     for rank, lines in enumerate(texts):
+        lines = lines[: int(len(lines) * (moment + job.choose.uniform(-0.05, 0.05)))]
         kept = [line for line in lines if job.choose.random() >= noise.lost]
         texts[rank] = _dressed(job, rank, kept, noise)
     _spread(job, texts, folder, noise)

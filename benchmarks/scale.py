@@ -21,6 +21,7 @@ from jobs import (
     EXPECTED,
     KINDS,
     WATCHDOG,
+    Job,
     Noise,
     Shape,
     Truth,
@@ -54,7 +55,7 @@ def shape(choose: random.Random, kind: str | None) -> Shape:
 
 def noise(choose: random.Random, healthy: bool) -> Noise:
     """What happens to the log: on sick jobs only what does not take the proof away."""
-    kind = choose.choice(["none", "order", "lost", "skew", "prefix", "restart"])
+    kind = choose.choice(["none", "order", "lost", "skew", "prefix", "restart", "copied"])
     return Noise(
         lost=choose.choice([0.001, 0.005]) if kind == "lost" and healthy else 0.0,
         skew=kind == "skew",
@@ -62,6 +63,7 @@ def noise(choose: random.Random, healthy: bool) -> Noise:
         prefix=kind == "prefix",
         attempts=2 if kind == "restart" and healthy else 1,
         destroyed=healthy and choose.random() < 0.5,
+        copied=kind == "copied" and healthy,
     )
 
 
@@ -88,6 +90,16 @@ def alarms(report: Report) -> list[str]:
     ]
 
 
+def one(of: Shape, kind: str | None, choose: random.Random, calls: int) -> Job:
+    """A job with this fault; another one where its program has no place for it."""
+    while True:
+        job = make(of, choose.getrandbits(32), calls)
+        try:
+            return job if kind is None else hurt(job, kind)
+        except ValueError:
+            continue
+
+
 def confusion(faults: int, healthy: int, calls: int, seed: int, keep: Path | None) -> None:
     """Makes the jobs, asks for the verdicts, and prints the table."""
     table: dict[str, Counter[str]] = defaultdict(Counter)
@@ -97,9 +109,7 @@ def confusion(faults: int, healthy: int, calls: int, seed: int, keep: Path | Non
     cases = [KINDS[n % len(KINDS)] for n in range(faults)] + [None] * healthy
     for number, kind in enumerate(cases):
         choose = random.Random(f"{seed} {number}")
-        job = make(shape(choose, kind), choose.getrandbits(32), calls)
-        if kind is not None:
-            job = hurt(job, kind)
+        job = one(shape(choose, kind), kind, choose, calls)
         suffered = noise(choose, kind is None)
         ranks += job.shape.ranks
         folder = Path(tempfile.mkdtemp())

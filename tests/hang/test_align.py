@@ -110,3 +110,22 @@ def test_skipped_call_shortly_before_the_end_is_a_mismatch() -> None:
     _, divergences = _compare([HEALTHY[:5960], HEALTHY[:5960], skipped], STUCK)
     assert [(d.ordinal, d.torn) for d in divergences] == [(5951, False)]
     assert divergences[0].origin is Origin.CALLS
+
+
+def _replaced(*ends: list[Call]) -> list[bool]:
+    _, divergences = _compare([[*HEALTHY[:200], *end] for end in ends])
+    return [d.replaced for d in divergences if not d.torn]
+
+
+def test_a_call_in_anothers_place_is_told_from_a_lost_line() -> None:
+    usual = HEALTHY[200:206]
+    assert _replaced(usual, usual, [SMALL, *usual[1:]]) == [True]
+    assert _replaced(usual[:1], usual[:1], [SMALL]) == [True]
+    assert _replaced(usual, usual, [usual[0], *usual[2:]]) == []
+    assert _replaced(usual[:2], usual[:2], [usual[1]]) == [False]
+    assert _replaced([SMALL, CAST], [SMALL, CAST], [CAST]) == [False]
+
+
+def test_a_lost_line_among_equal_calls_is_no_call_in_anothers_place() -> None:
+    same = [SUM, SUM, SUM]
+    assert _replaced([*same, CAST, *same], [*same, CAST, *same], [*same, *same]) in ([], [False])

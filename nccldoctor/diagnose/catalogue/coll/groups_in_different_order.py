@@ -3,6 +3,7 @@
 Rank 0 calls on group A and then on group B, rank 1 first on B: on the GPU each kernel waits for its partner, which
 stands behind the other. It may work for a long time, as long as both kernels fit on the GPU side by side, and PyTorch's
 watchdog need not notice. RAS shows it best: on A one rank is behind, on B the other.
+Logs that were copied at different moments never show such a circle, as long as they lost no line between.
 A single rank that is ahead on one communicator and behind on another waits for nobody in a circle: that is HANG01.
 """
 
@@ -44,7 +45,8 @@ def check(job: Job) -> Iterable[Found]:
     nodes = [source for source, _, _ in cycle]
     ranks = tuple(sorted({r for n in nodes if (r := _rank(job, n)) is not None}))
     sources = {o for _, wait, _ in cycle for o in wait.agreeing}
-    unproved = stuck.is_unproved(job, sources, signs)
+    torn = any(divergence.torn for divergence in job.divergences)
+    unproved = torn and stuck.is_unproved(job, sources, signs)
     strong = len(sources) > 1 or any(s.strong for s in signs)
     weak = Confidence.LOW if unproved else Confidence.MEDIUM
     yield Found(

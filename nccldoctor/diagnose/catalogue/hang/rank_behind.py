@@ -5,6 +5,8 @@ slow data loader, a branch that only it takes, an exception, a dead process) kee
 the ones that report a time-out: the messenger is not the culprit. The culprit is the rank that has issued least, and
 that itself waits for nobody on any other communicator; ranks that are behind because they wait elsewhere follow from it.
 Where one rank alone is ahead, it may have called a collective too many: both readings are given.
+A log that was copied early, or lost its last lines, ends where that of a rank behind ends: where nothing else shows that
+the job stands still, it is a note, and the verdict says that it cannot tell.
 RAS lists a minority, which may be the ranks ahead; a single RAS answer of a job under way is no hang.
 """
 
@@ -163,8 +165,10 @@ def _found(
     others = f"rank{'s' * (len(waiting) > 1)} {ranges(waiting)}"
     unproved = _is_unproved(job, wait, signs)
     if unproved:
-        called = f"{'has' if len(waiting) == 1 else 'have'} called {what}"
-        title = f"The log of {who[:1].lower()}{who[1:]} ends where {others} {called}: cut or hung"
+        called = f"{others} {'has' if len(waiting) == 1 else 'have'} called"
+        title = (
+            f"The log of {who[:1].lower()}{who[1:]} ends before {what}, which {called}: cut or hung"
+        )
     else:
         title = (
             f"{who} {_state(wait, ranks)} {what}; {others} wait{'s' * (len(waiting) == 1)} in it"

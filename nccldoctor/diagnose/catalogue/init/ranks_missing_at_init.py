@@ -47,7 +47,7 @@ def check(job: Job) -> Iterable[Found]:
             continue
         if missing and _is_under_way(job, comm):
             continue
-        if missing and (len(started) > 1 or _signs(job)):
+        if missing and (len(started) > 1 or _signs(job, comm)):
             yield _missing(job, comm, missing)
             return
         if not missing and len(set(stages)) > 1 and _timed_out(job):
@@ -95,15 +95,17 @@ def _watched(job: Job) -> Iterable[Found]:
         return
 
 
-def _signs(job: Job) -> list[Line]:
-    """Lines that show that the set-up failed or waited, and did not merely go on after the log's end."""
-    failed = [
-        *job.events(StoreTimeout),
-        *job.events(WatchdogTimeout),
-        *job.events(ErrorReturned),
-        *job.events(PeerClosed),
-    ]
-    return [event.line for event in failed]
+def _signs(job: Job, comm: Communicator) -> list[Line]:
+    """Lines that show that the set-up failed or waited, and did not merely go on after the log's end.
+
+    NCCL also fails, harmlessly, at what it tries before: an error of a rank counts from its Init START on.
+    """
+    waited = [e.line for e in [*job.events(StoreTimeout), *job.events(WatchdogTimeout)]]
+    failed = [e.line for e in [*job.events(ErrorReturned), *job.events(PeerClosed)]]
+    begun: dict[str, int] = {}
+    for start in (m.start for m in comm.members if m.start is not None):
+        begun[start.file] = min(start.number, begun.get(start.file, start.number))
+    return waited + [e for e in failed if e.file in begun and e.number >= begun[e.file]]
 
 
 def _timed_out(job: Job) -> bool:
@@ -112,7 +114,7 @@ def _timed_out(job: Job) -> bool:
 
 def _missing(job: Job, comm: Communicator, missing: list[int]) -> Found:
     present = [m for m in comm.members if m.stage is not None]
-    signs = _signs(job)
+    signs = _signs(job, comm)
     warned = [e.line for e in job.events(Warned)][:1]
     if job.partial:
         confidence = Confidence.LOW
