@@ -68,3 +68,19 @@ def test_terminal_without_unicode(good: Path) -> None:
     )
     assert done.returncode == 1
     assert b"INIT02" in done.stdout and b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("env", "--json"), ("lint", "--json"), ("lint", "--sarif"), ("topo", "--json")]
+)
+def test_every_command_says_what_it_cannot_write(
+    good: Path, tmp_path: Path, words: tuple[str, str]
+) -> None:
+    matrix = tmp_path / "topo.txt"
+    matrix.write_text("\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n")
+    script = tmp_path / "train.py"
+    script.write_text("print(1)\n")
+    given = {"env": [], "lint": [str(script)], "topo": [str(matrix)]}[words[0]]
+    result = _run(*words, str(good / "out"), *given)
+    assert result.exit_code == 2
+    assert "Cannot write" in result.output and "name another place" in result.output

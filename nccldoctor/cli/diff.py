@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nccldoctor.cli.gravity import fail_on_option, fails
+from nccldoctor.cli.output import put, refuse_two
 from nccldoctor.errors import DoctorError
 
 if TYPE_CHECKING:
     from nccldoctor.report.pseudonyms import Pseudonyms
-
-_GRAVITY = ("error", "warning", "note")
 
 
 @click.command(name="diff")
@@ -23,13 +23,7 @@ _GRAVITY = ("error", "warning", "note")
 @click.option("--html", metavar="FILE", help="Write the comparison as HTML.")
 @click.option("--json", "as_json", metavar="FILE", help="Write JSON; - for standard output.")
 @click.option("--markdown", metavar="FILE", help="Write Markdown; - for standard output.")
-@click.option(
-    "--fail-on",
-    type=click.Choice([*_GRAVITY, "never"]),
-    default="error",
-    show_default=True,
-    help="Exit with 1 when BAD has a finding at or above this that GOOD has not.",
-)
+@fail_on_option("Exit with 1 when BAD has a finding at or above this that GOOD has not.")
 @click.option("--redact", is_flag=True, help="Replace hosts, addresses, paths and users.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def command(
@@ -51,12 +45,10 @@ def command(
     nccldoctor diff good.json bad.json --markdown -
     """
     from nccldoctor.report import difference
-    from nccldoctor.report.atomic import write_text
     from nccldoctor.report.compare import compare
     from nccldoctor.report.pseudonyms import Pseudonyms
 
-    if as_json == "-" and markdown == "-":
-        raise DoctorError("Only one of --json and --markdown can go to standard output")
+    refuse_two(as_json, markdown, "--json and --markdown")
     pseudonyms = Pseudonyms() if redact else None
     comparison = compare(
         _report(before, pseudonyms), _report(after, pseudonyms), _names(before, after, redact)
@@ -66,14 +58,11 @@ def command(
         (as_json, difference.dumps),
         (markdown, difference.markdown),
     ):
-        if place == "-":
-            sys.stdout.write(text(comparison))
-        elif place:
-            write_text(Path(place), text(comparison))
+        if place:
+            put(text(comparison), place)
     if not quiet and "-" not in (as_json, markdown):
         difference.show(comparison)
-    loud = _GRAVITY[: _GRAVITY.index(fail_on) + 1] if fail_on in _GRAVITY else ()
-    if any(f["severity"] in loud for f in comparison.new_findings):
+    if fails((f["severity"] for f in comparison.new_findings), fail_on):
         sys.exit(1)
 
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nccldoctor.cli.gravity import fail_on_option, fails
+from nccldoctor.cli.output import put
 from nccldoctor.errors import DoctorError
 
 if TYPE_CHECKING:
     from nccldoctor.audit import Assignment, Audit
     from nccldoctor.model.finding import Finding
-
-_SEVERITIES = ("error", "warning", "note")
 
 
 @click.command(name="env")
@@ -22,13 +22,7 @@ _SEVERITIES = ("error", "warning", "note")
 @click.option(
     "--json", "json_file", metavar="FILE", help="Write JSON to FILE, `-` for standard output."
 )
-@click.option(
-    "--fail-on",
-    type=click.Choice([*_SEVERITIES, "never"]),
-    default="error",
-    show_default=True,
-    help="Exit with 1 from this severity on.",
-)
+@fail_on_option()
 def command(
     pid: int | None, nccl: str | None, explain: str | None, json_file: str | None, fail_on: str
 ) -> None:
@@ -50,11 +44,10 @@ def command(
         variables, root = environment_of(pid)
         found = audit(variables, version=nccl, root=root, place=f"the environment of process {pid}")
     if json_file is not None:
-        _write(json_file, found)
+        put(_json(found), json_file)
     if json_file != "-":
         click.echo(_text(found, "this shell" if pid is None else f"process {pid}"))
-    grave = () if fail_on == "never" else _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
-    raise SystemExit(int(any(f.severity.value in grave for f in found.findings)))
+    raise SystemExit(int(fails((f.severity.value for f in found.findings), fail_on)))
 
 
 def _text(found: "Audit", whose: str) -> str:
@@ -123,9 +116,7 @@ def _pointed(text: str) -> list[str]:
     return shown
 
 
-def _write(file: str, found: "Audit") -> None:
-    from pathlib import Path
-
+def _json(found: "Audit") -> str:
     from nccldoctor import __version__
     from nccldoctor.report.json import finding_dict
 
@@ -144,14 +135,7 @@ def _write(file: str, found: "Audit") -> None:
         },
         "findings": [finding_dict(f) for f in found.findings],
     }
-    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    if file == "-":
-        click.echo(text, nl=False)
-        return
-    try:
-        Path(file).write_text(text, "utf-8")
-    except OSError as error:
-        raise DoctorError(f"{file} cannot be written: {error.strerror}") from None
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def _explained(name: str) -> str:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nccldoctor.cli.gravity import fail_on_option, fails
+from nccldoctor.cli.output import put, refuse_two
 from nccldoctor.errors import DoctorError
 
 if TYPE_CHECKING:
     from nccldoctor.lint.config import Config
     from nccldoctor.lint.engine import Outcome
-
-_SEVERITIES = ("error", "warning", "note")
 
 
 @click.command(name="lint")
@@ -31,11 +31,7 @@ _SEVERITIES = ("error", "warning", "note")
     type=click.Choice(["high", "medium", "low"]),
     help="Show findings at least this sure.  [default: medium]",
 )
-@click.option(
-    "--fail-on",
-    type=click.Choice([*_SEVERITIES, "never"]),
-    help="Exit with 1 from this severity on.  [default: error]",
-)
+@fail_on_option("Exit with 1 from this severity on.  [default: error]", default=None)
 @click.option("--fix", is_flag=True, help="Show what can be mended mechanically, as a diff.")
 @click.option("--write", is_flag=True, help="With --fix: change the files.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the summary.")
@@ -77,7 +73,8 @@ def command(
     _write(outcome, json_file, sarif_file)
     if "-" not in (json_file, sarif_file):
         _print(outcome, github, fix, write, quiet)
-    raise SystemExit(_exit_code(outcome, config.fail_on))
+    grave = fails((c.finding.severity.value for c in outcome.checked), config.fail_on)
+    raise SystemExit(int(grave))
 
 
 def _config(
@@ -116,16 +113,10 @@ def _write(outcome: "Outcome", json_file: str | None, sarif_file: str | None) ->
     from nccldoctor.lint.outputs.json import as_json
     from nccldoctor.lint.outputs.sarif import as_sarif
 
-    if json_file == "-" and sarif_file == "-":
-        raise DoctorError("--json and --sarif cannot both go to standard output")
+    refuse_two(json_file, sarif_file, "--json and --sarif")
     for file, form in ((json_file, as_json), (sarif_file, as_sarif)):
-        if file == "-":
-            click.echo(form(outcome), nl=False)
-        elif file:
-            try:
-                Path(file).write_text(form(outcome), "utf-8")
-            except OSError as error:
-                raise DoctorError(f"{file} cannot be written: {error.strerror}") from None
+        if file:
+            put(form(outcome), file)
 
 
 def _print(outcome: "Outcome", github: bool, fix: bool, write: bool, quiet: bool) -> None:
@@ -160,10 +151,3 @@ def _fix(outcome: "Outcome", write: bool) -> None:
         click.echo("Nothing here can be mended mechanically.")
     elif not write:
         click.echo(f"# {changed} file(s); --fix --write changes them", err=True)
-
-
-def _exit_code(outcome: "Outcome", fail_on: str) -> int:
-    if fail_on == "never":
-        return 0
-    grave = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
-    return int(any(c.finding.severity.value in grave for c in outcome.checked))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nccldoctor.cli.gravity import fail_on_option, fails
+from nccldoctor.cli.output import put, refuse_two
 from nccldoctor.errors import DoctorError
 
 if TYPE_CHECKING:
     from nccldoctor.model.report import Report
-
-_LOUD = {"error": ("error",), "warning": ("error", "warning"), "note": ("error", "warning", "note")}
 
 
 @click.command(name="parse")
@@ -26,13 +26,7 @@ _LOUD = {"error": ("error",), "warning": ("error", "warning"), "note": ("error",
     "--markdown", metavar="FILE", help="Write Markdown for a ticket; - for standard output."
 )
 @click.option("--no-html", is_flag=True, help="Do not write the HTML report.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(["error", "warning", "note", "never"]),
-    default="error",
-    show_default=True,
-    help="Exit with 1 when there is a finding at or above this.",
-)
+@fail_on_option("Exit with 1 when there is a finding at or above this.")
 @click.option(
     "--redact",
     "redacted",
@@ -91,8 +85,7 @@ def command(
     from nccldoctor.report.atomic import write_text
     from nccldoctor.report.redact import redact, redact_with_key
 
-    if json == "-" and markdown == "-":
-        raise DoctorError("Only one of --json and --markdown can go to standard output")
+    refuse_two(json, markdown, "--json and --markdown")
     selected, ignored = _codes(select), _codes(ignore)
     inputs = doctor.gather(paths)
     hushed = quiet or "-" in (json, markdown)
@@ -118,14 +111,14 @@ def command(
         markdown=Path(markdown) if markdown and markdown != "-" else None,
     )
     if json == "-":
-        sys.stdout.write(report.to_json(result))
+        put(report.to_json(result), json)
     elif markdown == "-":
-        sys.stdout.write(report.to_markdown(result))
+        put(report.to_markdown(result), markdown)
     elif not quiet:
         report.show(result, None if trouble else written)
     if trouble:
         raise trouble
-    if any(f.severity.value in _LOUD.get(fail_on, ()) for f in result.findings):
+    if fails((f.severity.value for f in result.findings), fail_on):
         sys.exit(1)
 
 

@@ -1,10 +1,10 @@
 """`nccldoctor topo`: how the GPUs are linked, where the islands are, and which rank order suits them."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
+from nccldoctor.cli.output import put
 from nccldoctor.errors import DoctorError
 
 
@@ -27,7 +27,7 @@ def command(paths: tuple[str, ...], json_file: str | None, svg_file: str | None)
     """
     states = _saved(paths) if paths else [_here()]
     if svg_file is not None:
-        _draw(Path(svg_file), states)
+        _draw(svg_file, states)
     if json_file is not None:
         _write(json_file, states)
         if json_file == "-":
@@ -206,7 +206,7 @@ def _grid(devices: list[str], links: dict[tuple[str, str], str]) -> list[str]:
     return lines
 
 
-def _draw(target: Path, states: list[dict[str, Any]]) -> None:
+def _draw(target: str, states: list[dict[str, Any]]) -> None:
     from nccldoctor.report.svg.standalone import link_picture
 
     state = next((state for state in states if state.get("matrix")), None)
@@ -215,7 +215,7 @@ def _draw(target: Path, states: list[dict[str, Any]]) -> None:
     picture = link_picture(matrix["devices"], links, state.get("host") if state else None)
     if picture is None:
         raise DoctorError("There is no link matrix of 2 to 48 devices to draw")
-    target.write_text(picture + "\n", encoding="utf-8")
+    put(picture + "\n", target)
 
 
 def _write(target: str, states: list[dict[str, Any]]) -> None:
@@ -223,8 +223,4 @@ def _write(target: str, states: list[dict[str, Any]]) -> None:
     import json
 
     bodies = [{"nccldoctor": "snapshot", "schema": 1, **state} for state in states]
-    text = json.dumps(bodies[0] if len(bodies) == 1 else bodies, indent=1) + "\n"
-    if target == "-":
-        click.echo(text, nl=False)
-    else:
-        Path(target).write_text(text, encoding="utf-8")
+    put(json.dumps(bodies[0] if len(bodies) == 1 else bodies, indent=1) + "\n", target)
