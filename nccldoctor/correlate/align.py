@@ -27,8 +27,6 @@ MOST_TORN = 256
 MOST_KINDS = 8
 """Different sequences to compare with each other, where several logs have lost lines."""
 
-_STEP = 1 << 16
-
 
 def diverge(
     places: Places,

@@ -6,8 +6,9 @@ from datetime import datetime
 
 from nccldoctor.diagnose.causes import explained_by
 from nccldoctor.diagnose.diagnosis import CannotCheck, Diagnosis, Found
+from nccldoctor.model.evidence import SAID, TURN_ON
 from nccldoctor.model.finding import Confidence, Finding, NotChecked, Role, Severity
-from nccldoctor.model.job import SAID, TURN_ON, Job
+from nccldoctor.model.job import Job
 
 _SEVERITIES = list(Severity)
 _CONFIDENCES = list(Confidence)

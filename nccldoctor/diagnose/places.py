@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from nccldoctor.diagnose.words import ranges, some
-from nccldoctor.model.events.torch import PythonException, Stack, StackFrame
+from nccldoctor.model.events.torch import Stack, StackFrame
 from nccldoctor.model.job import Communicator, Job, Process
 
 _LIBRARY = re.compile(
@@ -142,13 +142,3 @@ def hosts(job: Job, comm: Communicator, ranks: Iterable[int]) -> tuple[str, ...]
     """The hosts of these ranks inside `comm`, sorted."""
     found = {p.host for r in ranks if (p := process_of(job, comm, r)) is not None and p.host}
     return tuple(sorted(found))
-
-
-def last_words(job: Job, process: int | None) -> PythonException | None:
-    """The last exception that this process printed."""
-    found = [
-        e
-        for e in job.events(PythonException)
-        if (p := job.process_of(e)) is not None and p.id == process
-    ]
-    return found[-1] if found else None

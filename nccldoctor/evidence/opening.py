@@ -94,15 +94,6 @@ def open_input(item: Input) -> Stream:
     return stream
 
 
-def read_all(item: Input, most: int = 512 << 20) -> bytes:
-    """The whole input, unpacked. Raises ValueError when it is larger than `most` bytes."""
-    with open_input(item) as stream:
-        data = stream.read(most + 1)
-        if len(data) > most:
-            raise ValueError(f"is larger than {most >> 20} MiB, which no file of its kind is")
-        return data
-
-
 def _packing(head: bytes) -> str | None:
     return next((name for magic, name in _MAGIC if head.startswith(magic)), None)
 

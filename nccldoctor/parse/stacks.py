@@ -21,14 +21,6 @@ _FRAME = re.compile(r"^\s+(?P<function>\S.*?) \((?P<file>[^()]+?)(?::(?P<line>\d
 _FAULT = re.compile(r'^\s*File "(?P<file>[^"\n]*)", line (?P<line>\d+),? in (?P<function>.*)$')
 
 
-def looks_like_py_spy(head: str) -> bool:
-    """Does this text begin as py-spy's dump does?"""
-    first = head.lstrip().splitlines()[:12]
-    return any(_PROCESS.match(line) for line in first) and any(
-        line.startswith("Python v") for line in first
-    )
-
-
 def read(source: Source, data: bytes) -> Digest:
     """The digest of a file of py-spy dumps, text or JSON, of one process or several."""
     text = data.decode("utf-8", "replace")
