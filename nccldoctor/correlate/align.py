@@ -9,6 +9,7 @@ from operator import ne
 from nccldoctor.correlate.parted_tracks import first_parting
 from nccldoctor.correlate.places import Places, Reader
 from nccldoctor.correlate.recorded import Track
+from nccldoctor.correlate.totals import unbalanced
 from nccldoctor.model.calls import WINDOW, Call, CallTable
 from nccldoctor.model.digest import Digest
 from nccldoctor.model.job import Divergence, Lane, Origin
@@ -55,8 +56,10 @@ def diverge(
     for ident in sorted(tables):
         found += _in_tables(ident, tables[ident], reader, lost, calm)
     for ident in sorted(tracks):
-        if divergence := first_parting(ident, tracks[ident]):
-            found.append(divergence)
+        parted = first_parting(ident, tracks[ident])
+        uneven = unbalanced(ident, places.communicators[ident].size, tracks[ident])
+        told = [divergence for divergence in (parted, uneven) if divergence is not None]
+        found += sorted(told, key=lambda divergence: divergence.ordinal)[:1]
     return found, lost
 
 

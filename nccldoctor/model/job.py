@@ -119,7 +119,8 @@ class Divergence:
     """The first call at which ranks of one communicator differ: ordinal (from 1), and who called what.
 
     `torn`: lines that a log lost, and no difference. `replaced`: one call stands in another's place, as no lost line can
-    make it: the next calls agree again, or every rank ends just here.
+    make it: the next calls agree again, or every rank ends just here. `totals` are the elements that each rank
+    sends and receives, where their sums differ in an all_to_all that is otherwise right.
     """
 
     communicator: str
@@ -129,6 +130,7 @@ class Divergence:
     lines: Mapping[int, Line] = field(default_factory=dict)
     torn: bool = False
     replaced: bool = False
+    totals: Mapping[int, tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,32 @@ def test_uneven_all_to_all_is_no_mismatch() -> None:
     assert loud(of_ranks(*ranks)) == []
 
 
+def _exchange(sent: int, received: int, sequence: int = 1) -> Entry:
+    return entry("all_to_all", sequence, input_sizes=[[sent]], output_sizes=[[received]])
+
+
+def test_all_to_all_of_which_more_is_sent_than_received() -> None:
+    uneven = of_ranks([_exchange(2, 4)], [_exchange(3, 3)], [_exchange(4, 3)])
+    assert verdict(uneven) == ("COLL02", (0, 2))
+    assert "send 9 elements and receive 10" in uneven.verdict.headline
+    even = [_exchange(6, 6)]
+    assert verdict(of_ranks([*even, _exchange(6, 6, 2)], [*even, _exchange(7, 6, 2)])) == (
+        "COLL02",
+        (1,),
+    )
+
+
+def test_totals_are_not_compared_where_a_rank_is_missing_or_later_calls_differ() -> None:
+    both = {"0": (0, 1, 2)}
+    assert verdict(of_ranks([_exchange(2, 4)], [_exchange(3, 3)], groups=both))[0] != "COLL02"
+    lost = [_exchange(3, 3, 2)]
+    assert loud(of_ranks([_exchange(2, 4), *lost], lost)) == []
+    late = [_exchange(2, 4, 2)]
+    assert verdict(
+        of_ranks([entry("all_reduce"), *late], [entry("broadcast"), *late], [entry("all_reduce")])
+    ) == ("COLL01", (1,))
+
+
 def test_same_number_of_elements_in_another_shape_is_no_mismatch() -> None:
     flat = entry("all_reduce", input_sizes=[[16]], output_sizes=[[16]], state="completed")
     assert loud(of_ranks([entry("all_reduce", state="completed")], [flat])) == []

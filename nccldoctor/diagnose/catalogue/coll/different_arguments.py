@@ -3,15 +3,16 @@
 NCCL does not compare arguments: the rank with less data may finish and go on to its next call, while the others wait
 for the rest, so that rank even looks ahead. Typical are a last batch of another size, padding by rank, a parameter
 that exists on some ranks only, and autocast on some ranks.
-Operations that may differ by rank (all_to_all, a scatter's input, a gather's output) are not compared.
+Operations that may differ by rank (a scatter's input, a gather's output) are not compared; of an all_to_all only the
+totals are: what all ranks together send they must together receive.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from nccldoctor.diagnose import mismatch, places, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.standing import sources
-from nccldoctor.diagnose.words import lines, ranges, who
+from nccldoctor.diagnose.words import lines, nth, ranges, who
 from nccldoctor.model.events.torch import GlooError
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -31,7 +32,9 @@ def check(job: Job) -> Iterable[Found]:
     """One finding a communicator; else what PyTorch itself compared."""
     told = mismatch.partings(job)
     for parting in told:
-        if not parting.different_operations:
+        if parting.divergence.totals is not None:
+            yield _unbalanced(job, parting, parting.divergence.totals)
+        elif not parting.different_operations:
             yield _found(job, parting)
     events = [
         e
@@ -61,6 +64,31 @@ def _by_gloo(job: Job) -> Iterable[Found]:
             ranks=job.ranks_of(sizes),
             hosts=job.hosts_of(sizes),
         )
+
+
+def _unbalanced(
+    job: Job, parting: mismatch.Parting, totals: Mapping[int, tuple[int, int]]
+) -> Found:
+    """An all_to_all whose splits do not fit; whose is known only where one rank alone sends what it does not receive."""
+    comm, divergence = parting.communicator, parting.divergence
+    uneven = [rank for rank, (sent, received) in totals.items() if sent != received]
+    ranks = places.shown_ranks(comm, uneven)
+    sent, received = (sum(side) for side in zip(*totals.values(), strict=True))
+    alone = f"; only rank {ranges(ranks)} is uneven" if len(uneven) == 1 else ""
+    return Found(
+        title=(
+            f"Split sizes do not fit: in {divergence.calls[uneven[0]].op}, the {nth(divergence.ordinal)} collective of "
+            f"{comm.name}, all ranks together send {sent:,} elements and receive {received:,}{alone}"
+        ),
+        evidence=tuple(divergence.lines[rank] for rank in uneven[:4]),
+        confidence=Confidence.HIGH if alone else Confidence.MEDIUM,
+        ranks=ranks,
+        hosts=places.hosts(job, comm, uneven),
+        explanation=(
+            "Each rank's input splits must be the output splits that its peers expect of it. Exchange the sizes first "
+            "(an all_to_all of the counts), and compute both lists from that."
+        ),
+    )
 
 
 def _found(job: Job, parting: mismatch.Parting) -> Found:
