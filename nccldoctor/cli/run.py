@@ -3,12 +3,16 @@
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from nccldoctor.cli.after_run import fall_back, report_on, say
 from nccldoctor.cli.lint_first import sure_findings
 from nccldoctor.errors import DoctorError
+
+if TYPE_CHECKING:
+    from nccldoctor.model.report import Report
 
 
 @click.command(
@@ -138,8 +142,8 @@ def command(
     )
     torch = environment.torch_version()
 
-    def once(into: Path, variables: dict[str, str]) -> tuple[int, str | None]:
-        """Runs the job into a folder and reports on it; its exit code and the verdict's code."""
+    def once(into: Path, variables: dict[str, str], trace: bool) -> "tuple[int, Report | None]":
+        """Runs the job into a folder and reports on it; its exit code and the report."""
         if launch.is_script(words):
             plan = launch.plan_script(words, elastic, into, variables)
         else:
@@ -147,7 +151,7 @@ def command(
         for note in plan.notes:
             say(note)
         began = time.time()
-        wanted = environment.settings(into, variables, trace_calls=trace_calls, torch=torch)
+        wanted = environment.settings(into, variables, trace_calls=trace, torch=torch)
         outcome = watched.run(
             plan, into, wanted, variables, options, say=say, report=lambda: report_on(into)
         )
@@ -157,9 +161,19 @@ def command(
             bundle.wait_for_ranks(into, variables)
         return outcome.exit_code, report_on(into, *bundle.elsewhere(variables, began))
 
-    exit_code, code = once(folder, environ)
-    if fallback and exit_code not in (0, 129, 130, 143) and not several:
-        fall_back(fallback, folder, environ, code, lambda into, env: once(into, env)[0])
+    if fallback and several:
+        say("--fallback works on one host; nothing is tried again here")
+    exit_code, report = once(folder, environ, trace_calls)
+    if fallback and not several:
+        exit_code = fall_back(
+            fallback,
+            folder,
+            environ,
+            exit_code,
+            report,
+            lambda into, env: once(into, env, True)[0],
+            processes=elastic.nproc,
+        )
     say(f"run folder {folder}")
     sys.exit(exit_code)
 

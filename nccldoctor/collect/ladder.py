@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +109,33 @@ def tell(rungs: Sequence[Rung]) -> list[str]:
     return [
         *tried,
         f"the job goes through with {assignments}: at fault is {last.lever.layer}",
-        f"it costs: {last.lever.cost}; use it to get through the night, and take it out once the fault is mended",
+        f"it costs: {last.lever.cost}; it must not stay: use it to get through the night, and take it out once the "
+        "fault is mended",
     ]
 
 
-def probe(folder: Path, environ: Mapping[str, str]) -> int:
-    """Runs `nccldoctor probe --levers` into `folder`: the same levers, without the job; its exit code."""
-    words = [sys.executable, "-m", "nccldoctor", "probe", "--levers", "--run-dir", str(folder)]
+def note(rungs: Sequence[Rung]) -> list[dict[str, Any]]:
+    """What the bundle keeps of the ladder."""
+    return [
+        {
+            "lever": rung.lever.name,
+            "variables": dict(rung.lever.variables),
+            "exit_code": rung.exit_code,
+            "layer": rung.lever.layer,
+            "cost": rung.lever.cost,
+        }
+        for rung in rungs
+    ]
+
+
+def probe(
+    folder: Path, environ: Mapping[str, str], *, processes: int | None, levers: bool = True
+) -> int:
+    """Runs `nccldoctor probe` into `folder`: the same layers, without the job; its exit code.
+
+    `processes` None leaves their number to the probe; without `levers` every collective is tried as it is.
+    """
+    words = [sys.executable, "-m", "nccldoctor", "probe", "--quick", "--run-dir", str(folder)]
+    words += ["--levers"] if levers else []
+    words += ["--nproc", str(processes)] if processes is not None else []
     return subprocess.run(words, env=dict(environ), check=False).returncode

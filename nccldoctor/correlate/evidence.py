@@ -30,6 +30,7 @@ _TOLD_BY: Mapping[type[Event], tuple[Evidence, ...]] = {
     state.BandwidthRow: (Evidence.BANDWIDTH,),
     state.ProbeFailure: (Evidence.BANDWIDTH,),
     state.ProbeLever: (Evidence.BANDWIDTH,),
+    state.LeverTried: (Evidence.LAUNCHER,),
     state.GpuState: (Evidence.HOST_STATE,),
     state.LinkMatrix: (Evidence.HOST_STATE,),
     state.Xid: (Evidence.KERNEL,),

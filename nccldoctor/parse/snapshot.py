@@ -10,6 +10,7 @@ from nccldoctor.model.event import Event
 from nccldoctor.model.events.state import (
     HangObserved,
     Instrumented,
+    LeverTried,
     LockedMemoryLimit,
     ProcessEnvironment,
     SharedMemory,
@@ -152,6 +153,22 @@ def _instrumented(source: Source, body: Mapping[str, Any], section: Any) -> Iter
     )
 
 
+def _fallback(source: Source, body: Mapping[str, Any], section: Any) -> Iterable[Event]:
+    for entry in section:
+        variables = {str(k): str(v) for k, v in sorted(entry["variables"].items())}
+        code = int(entry["exit_code"])
+        words = " ".join(f"{k}={v}" for k, v in variables.items())
+        yield LeverTried(
+            line=_line(source, f"run again with {words}: exit code {code}"),
+            speaker=Speaker(host=_text(body.get("host"))),
+            name=str(entry["lever"]),
+            exit_code=code,
+            variables=variables,
+            layer=_text(entry.get("layer")) or "",
+            cost=_text(entry.get("cost")) or "",
+        )
+
+
 _SECTIONS: Mapping[str, Callable[[Source, Mapping[str, Any], Any], Iterable[Event]]] = {
     "instrumented": _instrumented,
     "environments": _environments,
@@ -160,6 +177,7 @@ _SECTIONS: Mapping[str, Callable[[Source, Mapping[str, Any], Any], Iterable[Even
     "stacks": _stacks,
     "xids": _xids,
     "exits": _exits,
+    "fallback": _fallback,
     "gpus": smi.gpus,
     "matrix": smi.matrix,
     "probe": bandwidth.probe,

@@ -195,6 +195,20 @@ class ProbeLever(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeverTried(Event):
+    """The job itself, run again by `run --fallback job` with one NCCL setting: 0 is the exit code of success.
+
+    `layer` is what is at fault when the job goes through with it, `cost` what the setting costs while it stays.
+    """
+
+    name: str
+    exit_code: int
+    variables: Mapping[str, str] = field(default_factory=dict)
+    layer: str = ""
+    cost: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRank(Event):
     """Where one rank of the probe ran; `passed` tells whether its single-device test did (None: not made)."""
 

@@ -45,7 +45,7 @@ _BACKEND = ("DistBackendError", "DistNetworkError", "DistStoreError", "Accelerat
 def check(job: Job) -> Iterable[Found]:
     """What the launcher says, else an exception of the program's own, else a rank that RAS cannot reach."""
     ended = [e for e in job.events(ProcessEnded) if e.exit_code and not e.by_launcher]
-    own = [e for e in job.events(PythonException) if _is_own(e)]
+    own = [e for e in job.events(PythonException) if is_own(e)]
     if ended:
         yield _ended(job, ended, own)
     elif own:
@@ -54,7 +54,7 @@ def check(job: Job) -> Iterable[Found]:
         yield from _unreachable(job)
 
 
-def _is_own(error: PythonException) -> bool:
+def is_own(error: PythonException) -> bool:
     """Is it the program's own, neither the launcher's nor what a failed peer or NCCL brings about?"""
     kind = error.type.rpartition(".")[2]
     return kind not in (*_LAUNCHER, *_BACKEND) and not _FOLLOWS.search(f"{kind}: {error.message}")
