@@ -2,9 +2,7 @@
 
 from nccldoctor.model.finding import Finding
 from nccldoctor.model.report import Report
-from nccldoctor.model.source import Line, Source
-
-_UNREAD = ("empty", "unreadable")
+from nccldoctor.model.source import Kind, Line, Source
 
 
 def decisive(report: Report) -> Finding | None:
@@ -21,5 +19,5 @@ def proof(finding: Finding) -> tuple[Line, ...]:
 
 
 def unread(report: Report) -> tuple[Source, ...]:
-    """Inputs that gave nothing, because they are not there, closed, damaged or empty."""
-    return tuple(s for s in report.inputs if s.kind.value in _UNREAD)
+    """Inputs that are not there, closed or damaged."""
+    return tuple(s for s in report.inputs if s.kind is Kind.UNREADABLE)

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from nccldoctor.model.finding import Finding, Role, Severity
 from nccldoctor.model.report import Report, Status
+from nccldoctor.model.source import Kind
 from nccldoctor.report.places import common_folder, place
 from nccldoctor.report.proof import decisive, proof, unread
 from nccldoctor.report.steps import step
@@ -127,7 +128,8 @@ def _footer(report: Report, written: Path | None) -> Iterator[RenderableType]:
         yield Text(told, style="dim")
     coverage = report.coverage
     files = len(report.inputs) - len(unread(report))
-    read = f"Read {plural(files, 'file')} ({plural(coverage.lines, 'line')})"
+    empty = sum(source.kind is Kind.EMPTY for source in report.inputs)
+    read = f"Read {plural(files, 'file')} ({plural(coverage.lines, 'line')}{f', {empty} empty' if empty else ''})"
     yield Text("; ".join(filter(None, (read, understood(coverage)))), style="dim")
     if lost := unread(report):
         why = [f"{harmless(s.path)} ({harmless(s.note or s.kind.value)})" for s in lost]

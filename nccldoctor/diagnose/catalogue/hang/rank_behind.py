@@ -10,6 +10,7 @@ the job stands still, it is a note, and the verdict says that it cannot tell.
 RAS lists a minority, which may be the ranks ahead; a single RAS answer of a job under way is no hang.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 
 from nccldoctor.diagnose import absent, places, standing, stuck
@@ -40,6 +41,9 @@ remedy = (
     "every rank must reach every collective: look for `if rank == 0`, early `break`/`continue`, uneven data loaders",
     "with torch.distributed.algorithms.join.Join([model]): …  # or drop_last=True, where ranks have unequal batches",
 )
+
+_PLAIN = re.compile(r"[\w./+@-]{1,200}")
+"""A file that can be named in a shell as it is."""
 
 
 def check(job: Job) -> Iterable[Found]:
@@ -183,19 +187,29 @@ def _found(
         ranks=culprits,
         hosts=places.hosts(job, comm, ranks),
         explanation=_explanation(job, wait, where, signs, all_waits),
-        remedy=_remedy(job, comm, ranks),
+        remedy=_remedy(job, comm, ranks, where),
     )
 
 
-def _remedy(job: Job, comm: Communicator, ranks: Sequence[int]) -> tuple[str, ...]:
-    """The remedy with the pid to look at, where it is known."""
+def _remedy(
+    job: Job, comm: Communicator, ranks: Sequence[int], where: dict[int, StackFrame]
+) -> tuple[str, ...]:
+    """The remedy with the place to look at, where a stack has told it, else with the pid to ask for one."""
+    stood = [(r, where[r]) for r in places.shown_ranks(comm, ranks) if r in where]
+    if stood and _PLAIN.fullmatch(stood[0][1].file) and stood[0][1].line:
+        rank, frame = stood[0]
+        first, last = max(1, frame.line - 5), frame.line + 5
+        return (
+            f"sed -n '{first},{last}p' {frame.file}  # rank {rank} stood at line {frame.line} instead of making the call",
+            *remedy[1:],
+        )
     process = places.process_of(job, comm, ranks[0])
     if process is None or process.pid is None:
         return remedy
-    first = remedy[0].replace("PID", str(process.pid))
+    first_step = remedy[0].replace("PID", str(process.pid))
     if process.host:
-        first = first.replace("the host of the named rank", process.host)
-    return (first, *remedy[1:])
+        first_step = first_step.replace("the host of the named rank", process.host)
+    return (first_step, *remedy[1:])
 
 
 def _state(wait: Wait, ranks: Sequence[int]) -> str:
