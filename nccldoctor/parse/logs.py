@@ -176,6 +176,8 @@ class _Reader:
             self._keep(event, text)
             if isinstance(event, BackendError):
                 self._last_error[key] = 3
+                if told := self._headless(text, line, speaker):
+                    self._keep(told, text)
         elif event := self._headless(text, line, speaker):
             boring = False
             self._keep(event, text)

@@ -281,6 +281,15 @@ class OomKilled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLost(Event):
+    """Ray's word that a worker's process died; it does not know why."""
+
+    lost_host: str | None = None
+    lost_pid: int | None = None
+    how: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEnvironment(Event):
     """The distributed-training part of a process's environment, as nccldoctor saved it."""
 

@@ -160,6 +160,13 @@ class SharedMemoryFailed(Event):
     reason: str | None = None
     attaching: bool = False
 
+    @property
+    def malformed(self) -> bool:
+        """Is it the name of no segment that NCCL makes: empty, or of no size?"""
+        return self.segment is not None and (
+            self.segment.endswith("/nccl-") or self.size_bytes == 0
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class P2pDisabled(Event):

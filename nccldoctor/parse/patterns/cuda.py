@@ -39,6 +39,15 @@ TEXT = [
         },
     ),
     Pattern(
+        torch.CudaError,
+        " failure ",
+        r"(?:Test CUDA|C[uU][dD][aA]) failure \S+:\d+ '(?P<reason>[^']*)'",
+        {
+            "nccl-tests": "gpu-1: Test CUDA failure common.cu:1045 'CUDA driver version is insufficient for CUDA runtime version'",
+            "nccl-tests 2018": "Cuda failure common.cu:891 'CUDA driver version is insufficient for CUDA runtime version'",
+        },
+    ),
+    Pattern(
         usage.DeviceAssert,
         "Assertion `",
         r"\.cuh?:\d+: (?P<kernel>[^:]+(?:::[^:]+)*): block: \[[\d,]+\], thread: \[[\d,]+\] Assertion `(?P<condition>[^`]*)` failed",

@@ -126,6 +126,23 @@ TEXT = [
         {"memory": "host"},
     ),
     Pattern(
+        state.WorkerLost,
+        "A worker died or was killed",
+        r"A worker died or was killed while executing .{0,600}?Worker IP address: (?P<lost_host>[\w.:\-]+)"
+        r".{0,80}? Worker PID: (?P<lost_pid>\d+)(?: Worker exit type: (?P<how>\w+))?",
+        {
+            "Ray": "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the logs for the dead worker. RayTask ID: ff Worker ID: 5e Node ID: 75 Worker IP address: 10.0.0.1 Worker port: 10230 Worker PID: 2072 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file."
+        },
+    ),
+    Pattern(
+        state.WorkerLost,
+        "its worker process has died",
+        r"actor (?:is dead|died).{0,60}? because its worker process has died\..{0,400}?Worker exit type: (?P<how>\w+)",
+        {
+            "Ray": "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task. The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file."
+        },
+    ),
+    Pattern(
         state.OomKilled,
         "Killed process ",
         r"(?:Out of memory|Memory cgroup out of memory): Killed process (?P<killed_pid>\d+) \((?P<process_name>[^)]*)\)",

@@ -100,6 +100,21 @@ TEXT = [
         },
     ),
     Pattern(
+        torch.BackendError,
+        "NCCL ",
+        r"NCCL (?:[Ee]rror|[Ff]ailure|[Oo]peration \w+\(.{0,200}\) failed)(?: \d+)?(?: \S+:\d+)? ?:? ?'?"
+        r"(?P<error>unhandled cuda error|unhandled system error|internal error|invalid argument|invalid usage"
+        r"|remote process exited or there was a network error)(?:.{0,400}?NCCL version (?P<nccl_version>\d[\w.]*))?",
+        {
+            "vLLM": "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+            "watchdog": "Process group watchdog thread terminated with exception: NCCL error: remote process exited or there was a network error, NCCL version 2.21.5",
+            "nccl-tests": "gpu-1: Test NCCL failure common.cu:1057 'internal error / '",
+            "TensorRT-LLM": "Assertion failed: Failed, NCCL error ../tensorrt_llm/runtime/ncclCommunicator.cpp:90 'invalid usage (run with NCCL_DEBUG=WARN for details)'",
+            "JAX": "NCCL operation ncclCommInitRank(&comm, nranks, id, rank) failed: unhandled cuda error (run with NCCL_DEBUG=INFO for details).",
+            "1.0+, DataParallel": "RuntimeError: NCCL Error 1: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+        },
+    ),
+    Pattern(
         torch.StoreTimeout,
         " joined",
         r"(?P<what>Timed out after \d+ seconds waiting for (?:client|worker)s). (?P<joined>\d+)/(?P<expected>\d+) (?:client|worker)s joined",

@@ -38,8 +38,9 @@ def check(job: Job) -> Iterable[Found]:
     reason = failed[0].reason if failed else told[0].reason
     subject = f" on {gpu}" if gpu else ""
     only_warned = not failed and all(e.gpu for e in told)
+    what = f"this build has no code for the GPU: {reason}" if failed else reason
     yield Found(
-        title=f"{who(job, events)}{subject}: {reason}",
+        title=f"{who(job, events)}{subject}: {what}",
         evidence=lines(events),
         ranks=job.ranks_of(events),
         hosts=job.hosts_of(events),

@@ -13,7 +13,13 @@ from collections.abc import Iterable, Sequence
 from nccldoctor.diagnose import places
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.words import lines, who, who_ranks
-from nccldoctor.model.events.state import OomKilled, RasMissing, RasPeer, RasSnapshot
+from nccldoctor.model.events.state import (
+    OomKilled,
+    RasMissing,
+    RasPeer,
+    RasSnapshot,
+    WorkerLost,
+)
 from nccldoctor.model.events.torch import (
     FingerprintMismatch,
     ProcessEnded,
@@ -50,8 +56,24 @@ def check(job: Job) -> Iterable[Found]:
         yield _ended(job, ended, own)
     elif own:
         yield _raised(job, own)
+    elif lost := job.events(WorkerLost):
+        yield _lost(job, lost)
     else:
         yield from _unreachable(job)
+
+
+def _lost(job: Job, lost: Sequence[WorkerLost]) -> Found:
+    first = next((e for e in lost if e.lost_pid is not None), lost[0])
+    ranks = [p.rank for p in job.processes if p.pid == first.lost_pid and p.rank is not None]
+    pid = f" (pid {first.lost_pid})" if first.lost_pid is not None else ""
+    hosts = [first.lost_host] if first.lost_host else []
+    return Found(
+        title=f"{who_ranks(ranks, hosts, 'A worker')}{pid} died, and Ray does not know why: often the out-of-memory killer or a fault in native code",
+        evidence=lines([first, *lost]),
+        confidence=Confidence.MEDIUM,
+        ranks=tuple(ranks),
+        hosts=tuple(hosts),
+    )
 
 
 def is_own(error: PythonException) -> bool:

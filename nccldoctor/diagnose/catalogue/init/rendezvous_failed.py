@@ -113,6 +113,9 @@ def _timeout(job: Job, events: list[StoreTimeout]) -> Found:
         what = f"waited for {counted.expected} ranks and {counted.joined} came: {rest} {'is' if rest == 1 else 'are'} late, dead or never started"
     elif address is not None:
         what = f"could not reach the store at {address.replace(', ', ':')}"
+    elif "keys: " in events[0].what:
+        waited, _, key = events[0].what.partition(", keys: ")
+        what = f"waited in vain for what another rank puts into the store ({waited}, key {key})"
     else:
         what = f"gave up at the rendezvous ({events[0].what})"
     if died:

@@ -29,6 +29,7 @@ remedy = (
     "cat /proc/cmdline  # AMD: iommu=pt must be there; then rocm-smi --showtopo, amd-smi topology",
 )
 
+_HOST_MEMORY = "export NCCL_CUMEM_HOST_ENABLE=0  # 2.24 to 2.27 share host memory in a way that needs peer access"
 _P2P = ("p2p.cc", "p2p.cu", "ipc")
 _REASONS = ("invalid argument", "invalid resource handle", "not supported", "peer access")
 
@@ -41,11 +42,13 @@ def check(job: Job) -> Iterable[Found]:
     failed = [
         e
         for e in job.events(CudaFailure)
-        if any(part in (e.place or "") for part in _P2P) and any(r in e.reason for r in _REASONS)
+        if "peer access is not supported" in e.reason
+        or (any(part in (e.place or "") for part in _P2P) and any(r in e.reason for r in _REASONS))
     ]
     both: list[PeerAccessFailed | CudaFailure] = [*refused, *failed]
     if not both:
         return
+    host_memory = any("shm.cc" in (e.place or "") for e in failed)
     went_on = bool(job.events(CommComplete)) and not failed
     yield Found(
         title=f"{who(job, both)} cannot share GPU memory with another process (P2P): {both[0].reason}",
@@ -54,6 +57,7 @@ def check(job: Job) -> Iterable[Found]:
         ranks=job.ranks_of(both),
         hosts=job.hosts_of(both),
         severity=Severity.WARNING if went_on else None,
+        remedy=(_HOST_MEMORY, *remedy) if host_memory else (),
     )
 
 
@@ -62,6 +66,9 @@ fires_on = {
     "2.4+": _H + "transport/p2p.cc:239 NCCL WARN Cuda failure 1 'invalid argument'\n",
     "2.10+": _H
     + "transport/p2p.cc:275 NCCL WARN failed to open CUDA IPC handle : 1 invalid argument\n",
+    "2.24+, host memory": "[2026-11-30 04:00:00] "
+    + _H
+    + "transport/shm.cc:590 NCCL WARN Cuda failure 217 'peer access is not supported between these two devices'\n",
     "RCCL": "mi-1:71:71 [0] /src/transport/p2p.cc:239 NCCL WARN hipIpcGetMemHandle failed : invalid argument\n",
 }
 silent_on = {

@@ -55,6 +55,8 @@ def _apart(job: Job) -> Iterable[Found]:
 
 
 def _not_there(event: SharedMemoryFailed) -> bool:
+    if event.malformed:
+        return False
     if event.reason is None:
         return event.attaching
     return "No such file" in event.reason

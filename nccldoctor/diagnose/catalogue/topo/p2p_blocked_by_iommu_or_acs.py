@@ -13,7 +13,7 @@ from nccldoctor.diagnose.words import lines, some, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.platform import HostAdvice, IommuFault
 from nccldoctor.model.events.state import BandwidthRow
-from nccldoctor.model.events.torch import WatchdogTimeout
+from nccldoctor.model.events.torch import BackendError, WatchdogTimeout
 from nccldoctor.model.events.trouble import CompletionError
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -47,12 +47,13 @@ def check(job: Job) -> Iterable[Found]:
     advice = [e for e in job.events(HostAdvice) if "iommu" in e.setting]
     broken: list[Event] = [e for e in job.events(BandwidthRow) if e.wrong]
     broken += job.events(WatchdogTimeout)
+    broken += [e for e in job.events(BackendError) if e.error == "internal error"]
     if advice and broken:
         settings = some(sorted({e.setting for e in advice}))
         yield _found(
             job,
             [*advice[:2], *broken[:2]],
-            f"{who(job, advice, 'A host')} lacks {settings}, and the job hangs or gets wrong data: peer-to-peer access is likely blocked",
+            f"{who(job, advice, 'A host')} lacks {settings}, and the job hangs, fails or gets wrong data: peer-to-peer access is likely blocked",
             Confidence.MEDIUM,
         )
         return
@@ -96,6 +97,8 @@ fires_on = {
     "Intel": "[ 1021.3] DMAR: [DMA Read NO_PASID] Request device [c1:00.0] fault addr 0x38ffc0000000 [fault reason 0x06] PTE Read access is not set",
     "AMD": "nvidia 0000:c1:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT device=c1:00.0 domain=0x002c address=0x38ffc0000000 flags=0x0020]",
     "RCCL's advice and a hang": _ADVICE + _TIMEOUT,
+    "RCCL's advice and a failure": _ADVICE
+    + "mi-1: Test NCCL failure common.cu:1285 'internal error - please report this issue to the NCCL developers'\n",
     "status 4 with GPUDirect": (
         "gpu-1:71:71 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IB/0/GDRDMA\n"
         "gpu-1:71:75 [0] transport/net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<40822> with status=4 opcode=0 len=0 vendor err 81 (Recv) hca mlx5_0\n"
