@@ -111,7 +111,8 @@ def _diagnosis(d: Diagnosis) -> str:
         f"# {d.code} {d.name}",
         f"Severity: {d.severity.value}. Read from: {', '.join(k.value for k in d.needs) or 'any evidence'}.",
         d.documentation.strip(),
-        "## What to do\n\n```sh\n" + "\n".join(d.remedy) + "\n```",
+        "## How to confirm it\n\n```sh\n" + "\n".join(d.confirm) + "\n```",
+        "## What to do, and what it costs\n\n```sh\n" + "\n".join(d.remedy) + "\n```",
     ]
     if d.explains:
         links = ", ".join(f"[{code}]({code}.md)" for code in d.explains)

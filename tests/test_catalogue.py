@@ -1,5 +1,6 @@
 """Every diagnosis fires on its own sick samples, is silent on its healthy ones, and on every healthy run."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,23 @@ def test_nothing_explains_itself() -> None:
 def _said(report: Report) -> str:
     internal = [n for n in report.not_checked if "internal error" in n.because]
     return f"{[(f.code, f.severity.value, f.title) for f in report.findings]} {internal}"
+
+
+_FALLBACK = re.compile(
+    r"NCCL_\w+_DISABLE=1|NCCL_(?:NVLS|CUMEM|MNNVL)_ENABLE=0|NCCL_NET=Socket|NCCL_(?:ALGO|PROTO)=\w|"
+    r"NCCL_MAX_NCHANNELS=\d|NCCL_NET_PLUGIN=none"
+)
+_FOR_NOW = re.compile(r"one run|until", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("diagnosis", diagnoses(), ids=lambda d: d.code)
+def test_advice_can_be_pasted_and_says_what_it_costs(diagnosis: Diagnosis) -> None:
+    assert diagnosis.confirm, "say how to confirm it"
+    for line in (*diagnosis.confirm, *diagnosis.remedy):
+        words, mark, why = line.partition("  # ")
+        assert words and mark and why, f"no command with a reason behind it: {line}"
+        assert not words[0].isupper() or "=" in words.split()[0] or "(" in words, f"prose: {line}"
+        if _FALLBACK.search(line):
+            assert _FOR_NOW.search(why), f"a fallback that stays on: {line}"
+    for line in diagnosis.remedy:
+        assert "cost" in line, f"no price: {line}"

@@ -21,7 +21,11 @@ def command(words: tuple[str, ...]) -> None:
     if len(words) == 1 and (found := diagnosis(words[0]) or rule(words[0])):
         click.echo(f"{found.code} {found.name} ({found.severity.value})\n")
         click.echo(found.documentation.strip())
-        click.echo("\nWhat to do:")
+        if isinstance(found, Diagnosis):
+            click.echo("\nHow to confirm it:")
+            for look in found.confirm:
+                click.echo(f"  - {look}")
+        click.echo("\nWhat to do, and what it costs:")
         for step in found.remedy:
             click.echo(f"  - {step}")
         if isinstance(found, Diagnosis) and found.explains:

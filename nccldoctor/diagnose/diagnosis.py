@@ -8,7 +8,8 @@ A diagnosis is a module under `catalogue/<group>/` with these names at its top l
     severity    Severity.ERROR
     needs       any one of these kinds of evidence suffices; without any it is "not checked"
     explains    codes that are its consequences: they are folded under it, or ()
-    remedy      commands or changes to paste, most useful first
+    confirm     commands that show whether it is so, and change nothing
+    remedy      changes to paste, most useful first; each says after its `#` what it costs
     check       check(job) yields Found
     fires_on    {"2.3-2.29": "a short log …"} or {"…": Sample("folder-under-sample_logs")}
     silent_on   the same for what must not raise it
@@ -65,6 +66,7 @@ class Diagnosis:
     severity: Severity
     needs: tuple[Evidence, ...]
     explains: tuple[str, ...]
+    confirm: tuple[str, ...]
     remedy: tuple[str, ...]
     documentation: str
     check: Callable[[Job], Iterable[Found]]

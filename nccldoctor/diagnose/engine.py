@@ -95,11 +95,18 @@ def _finding(diagnosis: Diagnosis, found: Found) -> Finding:
         role=Role.CONSEQUENCE if found.consequence else Role.INDEPENDENT,
         title=found.title,
         explanation=found.explanation or diagnosis.documentation.strip(),
-        remedy=found.remedy or diagnosis.remedy,
+        remedy=found.remedy or _steps(diagnosis, found),
         ranks=tuple(sorted(set(found.ranks))),
         hosts=tuple(sorted(set(found.hosts))),
         evidence=found.evidence,
     )
+
+
+def _steps(diagnosis: Diagnosis, found: Found) -> tuple[str, ...]:
+    """Changes first where the finding is sure; else one look before, so that nobody changes what is not ill."""
+    if found.confidence is Confidence.HIGH:
+        return (*diagnosis.remedy, *diagnosis.confirm)
+    return (*diagnosis.confirm[:1], *diagnosis.remedy, *diagnosis.confirm[1:])
 
 
 def _absent(diagnosis: Diagnosis) -> NotChecked:

@@ -21,10 +21,13 @@ name = "driver-too-old"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "INIT03", "INIT06", "INIT07", "NET10", "HANG04", "CRASH01")
+confirm = (
+    "nvidia-smi --query-gpu=driver_version --format=csv,noheader; nvidia-smi | grep 'CUDA Version'  # on each host: the newest CUDA that the driver can run",
+)
 remedy = (
-    "nvidia-smi --query-gpu=driver_version --format=csv,noheader  # on each host; the header of nvidia-smi shows the newest CUDA it can run",
-    "pip install torch --index-url https://download.pytorch.org/whl/cu118  # a build that the driver can run, until it is updated",
-    "update the driver (needs root and a drained host), or add cuda-compat of the wanted CUDA version to the image (data-centre GPUs only)",
+    "pip install torch --index-url https://download.pytorch.org/whl/cu118  # a build that the driver can run; costs newer kernels and GPU types",
+    "apt-get install -y cuda-compat-12-8; export LD_LIBRARY_PATH=/usr/local/cuda-12.8/compat:$LD_LIBRARY_PATH  # in the image, data-centre GPUs only; costs nothing at run time",
+    "apt-get install -y nvidia-driver-570 && sudo reboot  # on a drained host; costs the host for some minutes, and all jobs on it",
 )
 
 

@@ -20,10 +20,12 @@ name = "gpu-newer-than-library"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "INIT07", "CRASH01", "CRASH02", "NET10", "HANG04")
-remedy = (
+confirm = (
     "python -c 'import torch; print(torch.version.cuda, torch.cuda.get_arch_list(), torch.cuda.get_device_capability())'  # the list must hold the device's sm_XY",
-    "pip install -U torch --index-url https://download.pytorch.org/whl/cu128  # a build with that architecture",
-    "pip install -U nvidia-nccl-cu12  # when only NCCL complains; ROCm: a release that lists your gfx target",
+)
+remedy = (
+    "pip install -U torch --index-url https://download.pytorch.org/whl/cu128  # a build with that architecture; costs a new image, and maybe a newer driver",
+    "pip install -U nvidia-nccl-cu12  # when only NCCL complains; ROCm: a release that lists your gfx target; costs a test run",
 )
 
 

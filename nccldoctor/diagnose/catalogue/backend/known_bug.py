@@ -23,8 +23,11 @@ name = "known-bug"
 severity = Severity.WARNING
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT, Evidence.RAS)
 explains = ()
+confirm = (
+    "python -c 'import torch; print(torch.cuda.nccl.version(), torch.__version__)'  # is this the version that the entry names?",
+)
 remedy = (
-    "pip install -U nvidia-nccl-cu12  # or the version that the finding names; test before it goes to production",
+    "pip install -U nvidia-nccl-cu12  # or the version that the finding names; costs a test run before it goes to production",
 )
 
 

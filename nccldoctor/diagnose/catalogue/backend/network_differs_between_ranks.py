@@ -19,9 +19,12 @@ name = "network-differs-between-ranks"
 severity = Severity.ERROR
 needs = (Evidence.NETWORK, Evidence.INFO_LOG)
 explains = ("BACKEND02", "INIT01", "NET10", "HANG02", "HANG04", "CRASH01")
+confirm = (
+    "for h in $HOSTS; do ssh $h 'hostname; ls /dev/infiniband /opt/*/lib*/libnccl-net* 2>&1; env | grep -E \"^(NCCL|FI|UCX|LD_LIBRARY)\" | sort'; done  # what the odd host lacks",
+)
 remedy = (
-    "run the same image by digest on all hosts, and compare: env | grep -E '^(NCCL|FI|UCX|LD_LIBRARY)' | sort",
-    "ls /dev/infiniband /opt/*/lib*/libnccl-net* 2>&1  # on the odd host: devices and plugin as on the others",
+    "docker run --device=/dev/infiniband IMAGE@sha256:DIGEST …  # the same image by digest and the same devices on every host; costs a restart of the job",
+    "scontrol update nodename=HOST state=drain reason=network  # run without the odd host until it is mended; costs its GPUs",
 )
 
 

@@ -40,11 +40,13 @@ explains = (
     "CRASH01",
     "PERF01",
 )
+confirm = (
+    "echo NCCL_NET=$NCCL_NET NCCL_NET_PLUGIN=$NCCL_NET_PLUGIN; ldd $(find / -name 'libnccl-net*.so*' 2>/dev/null | head -1) | grep 'not found'  # who asks for it, and what it misses",
+)
 remedy = (
-    "echo $NCCL_NET $NCCL_NET_PLUGIN; unset NCCL_NET  # lets NCCL take the best network that works",
-    "ldd $(find / -name 'libnccl-net*.so*' 2>/dev/null | head -1) | grep 'not found'  # what the plugin misses",
-    "export LD_LIBRARY_PATH=/folder/of/the/plugin:$LD_LIBRARY_PATH  # in the job's own environment, on each host",
-    "install the plugin release that names your NCCL version; after it, the log must say: Using network NAME",
+    "export LD_LIBRARY_PATH=/folder/of/the/plugin:$LD_LIBRARY_PATH  # in the job's own environment, on each host; costs nothing",
+    "docker build --build-arg PLUGIN_VERSION=… .  # the plugin release that names your NCCL version; costs a new image; after it the log must say: Using network NAME",
+    "unset NCCL_NET  # lets NCCL take the best network that works; until the plugin is mended that may be sockets, at a tenth of the speed: it costs most of the bandwidth",
 )
 
 

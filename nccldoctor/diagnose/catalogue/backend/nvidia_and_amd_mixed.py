@@ -18,10 +18,13 @@ name = "nvidia-and-amd-mixed"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("BACKEND04", "INIT01", "INIT03", "INIT07", "NET10", "HANG02", "HANG04", "CRASH01")
+confirm = (
+    "for h in $HOSTS; do ssh $h 'hostname; nvidia-smi -L 2>/dev/null || rocm-smi --showproductname'; done  # which host has which vendor",
+)
 remedy = (
-    "dist.new_group(nvidia_ranks, backend='nccl'); dist.new_group(amd_ranks, backend='nccl')  # one group a vendor",
-    "dist.new_group(backend='gloo')  # for what must cross between the vendors: CPU tensors, slow",
-    "sbatch --constraint=…  # one GPU vendor a job, where no exchange is meant",
+    "sbatch --constraint=GPU_TYPE …  # one vendor a job, where no exchange is meant; costs time in the queue",
+    "dist.new_group(nvidia_ranks, backend='nccl'); dist.new_group(amd_ranks, backend='nccl')  # on all ranks: one group a vendor; costs two slower groups instead of one",
+    "dist.new_group(backend='gloo')  # for what must cross between the vendors; costs a copy to the CPU and TCP's speed",
 )
 
 

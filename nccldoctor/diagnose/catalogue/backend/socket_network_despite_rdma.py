@@ -21,11 +21,13 @@ name = "socket-network-despite-rdma"
 severity = Severity.ERROR
 needs = (Evidence.NETWORK, Evidence.INFO_LOG)
 explains = ("PERF01", "TOPO05")
-remedy = (
+confirm = (
     "ls /dev/infiniband; ibv_devinfo | grep -E 'hca_id|state'  # in the job's container: devices there, a port PORT_ACTIVE",
-    "docker run --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 --network=host …  # Kubernetes: the RDMA device plugin's resource",
-    "apt-get install -y libibverbs1 ibverbs-providers  # in the image; AWS: aws-ofi-nccl and libfabric instead",
-    "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET  # must end in: Using network IB",
+    "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET  # after the change the log must say: Using network IB (or the plugin's name)",
+)
+remedy = (
+    "docker run --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 --network=host …  # Kubernetes: the RDMA device plugin's resource; costs the container's network isolation",
+    "apt-get install -y libibverbs1 ibverbs-providers  # in the image; AWS: aws-ofi-nccl and libfabric instead; costs a rebuilt image",
 )
 
 _EXPECTED = (

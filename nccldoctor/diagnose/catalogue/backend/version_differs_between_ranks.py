@@ -23,10 +23,13 @@ name = "version-differs-between-ranks"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "INIT03", "INIT07", "NET10", "HANG02", "HANG04", "CRASH01", "LOG01")
+confirm = (
+    "for h in $HOSTS; do ssh $h \"python -c 'import torch; print(torch.cuda.nccl.version(), torch.version.cuda, torch.__version__)'\"; done  # one line must repeat",
+    'python -c \'import torch; torch.cuda.nccl.version(); print({l.split()[-1] for l in open("/proc/self/maps") if "nccl" in l})\'  # which file is really loaded',
+)
 remedy = (
-    "python -c 'import torch; print(torch.cuda.nccl.version(), torch.version.cuda, torch.__version__)'  # on every host",
-    'python -c \'import torch; torch.cuda.nccl.version(); print({l.split()[-1] for l in open("/proc/self/maps") if "nccl" in l})\'  # which file is loaded',
-    "use one image for all ranks (pin its digest), and take other copies of libnccl.so off LD_LIBRARY_PATH and LD_PRELOAD",
+    "docker run IMAGE@sha256:DIGEST …  # one image by digest for all ranks; costs a pull on each host",
+    "unset LD_PRELOAD; export LD_LIBRARY_PATH=/usr/local/cuda/lib64  # without folders that hold another libnccl.so; costs nothing if they hold nothing else",
 )
 
 

@@ -23,10 +23,12 @@ name = "wrong-backend"
 severity = Severity.WARNING
 needs = (Evidence.OUTPUT,)
 explains = ("CRASH01", "PERF01")
+confirm = (
+    "python -c 'import torch, torch.distributed as d; print(torch.__version__, torch.cuda.is_available(), d.is_nccl_available())'  # in the job's image: True True, and no +cpu in the version",
+)
 remedy = (
-    "dist.init_process_group('cpu:gloo,cuda:nccl')  # NCCL for CUDA tensors, Gloo for CPU tensors",
-    "python -c 'import torch, torch.distributed as d; print(torch.__version__, torch.cuda.is_available(), d.is_nccl_available())'  # in the job's image",
-    "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu126  # when the version ends in +cpu",
+    "dist.init_process_group('cpu:gloo,cuda:nccl')  # NCCL for CUDA tensors, Gloo for CPU tensors; costs a second set of connections, nothing per step",
+    "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu126  # when the version ends in +cpu; costs a new image of some GB",
 )
 
 

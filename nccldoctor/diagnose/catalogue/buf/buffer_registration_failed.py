@@ -18,9 +18,12 @@ name = "buffer-registration-failed"
 severity = Severity.WARNING
 needs = (Evidence.NCCL_LOG,)
 explains = ()
+confirm = (
+    "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,REG  # for one run: which buffer, and of which size, could not be registered",
+)
 remedy = (
-    "pool = torch.cuda.MemPool(backend.mem_allocator)  # register only buffers from ncclMemAlloc",
-    "export NCCL_LOCAL_REGISTER=0 NCCL_GRAPH_REGISTER=0  # as a test: costs one copy a collective",
+    "pool = torch.cuda.MemPool(backend.mem_allocator)  # allocate the registered buffers from it (ncclMemAlloc); costs a pool that other tensors do not share",
+    "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False  # segments that move cannot stay registered; costs more fragmentation",
 )
 
 

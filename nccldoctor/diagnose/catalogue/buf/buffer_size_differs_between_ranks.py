@@ -20,9 +20,11 @@ name = "buffer-size-differs-between-ranks"
 severity = Severity.ERROR
 needs = (Evidence.ENVIRONMENT, Evidence.NCCL_LOG)
 explains = ("NET01", "NET10", "HANG02", "HANG04")
+confirm = (
+    "for h in $HOSTS; do ssh $h 'hostname; env | grep BUFFSIZE; cat /etc/nccl.conf ~/.nccl.conf'; done  # which host sets what",
+)
 remedy = (
-    "unset NCCL_BUFFSIZE NCCL_LL_BUFFSIZE NCCL_LL128_BUFFSIZE  # on every rank",
-    "for h in $HOSTS; do ssh $h 'env | grep BUFFSIZE; cat /etc/nccl.conf ~/.nccl.conf'; done",
+    "unset NCCL_BUFFSIZE NCCL_LL_BUFFSIZE NCCL_LL128_BUFFSIZE  # on every rank, in the same script that starts them; costs nothing",
 )
 
 

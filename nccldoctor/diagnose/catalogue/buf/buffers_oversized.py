@@ -20,8 +20,9 @@ name = "buffers-oversized"
 severity = Severity.WARNING
 needs = (Evidence.ENVIRONMENT,)
 explains = ()
+confirm = ("env | grep BUFFSIZE; cat /etc/nccl.conf ~/.nccl.conf  # who sets it",)
 remedy = (
-    "unset NCCL_BUFFSIZE NCCL_LL_BUFFSIZE NCCL_LL128_BUFFSIZE  # costs nothing unless it was measured",
+    "unset NCCL_BUFFSIZE NCCL_LL_BUFFSIZE NCCL_LL128_BUFFSIZE  # costs nothing unless a measurement with nccldoctor probe says otherwise",
 )
 TIMES = 4
 
@@ -48,7 +49,9 @@ def check(job: Job) -> Iterable[Found]:
             ranks=job.ranks_of(events),
             hosts=job.hosts_of(events),
             confidence=Confidence.HIGH if channels else Confidence.MEDIUM,
-            remedy=(f"unset {setting.variable}  # costs nothing unless it was measured",),
+            remedy=(
+                f"unset {setting.variable}  # costs nothing unless a measurement with nccldoctor probe says otherwise",
+            ),
         )
 
 

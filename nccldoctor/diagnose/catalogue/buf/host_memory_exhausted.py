@@ -18,10 +18,13 @@ name = "host-memory-exhausted"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT, Evidence.KERNEL)
 explains = ("CRASH01", "INIT01", "NET10", "HANG01", "HANG04", "INIT03")
+confirm = (
+    "free -g; cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.peak  # the host's memory, this container's limit and what it reached",
+)
 remedy = (
-    "free -g; cat /sys/fs/cgroup/memory.max  # the host's memory, and the limit of this container",
-    "sbatch --mem=0 …  # Kubernetes: resources.limits.memory; it costs room for other jobs",
-    "DataLoader(…, num_workers=4)  # fewer workers; share the data set with memmap instead of copies",
+    "DataLoader(…, num_workers=4, persistent_workers=True)  # fewer workers, each holds a copy of the data set's index; costs loading speed",
+    "sbatch --mem=0 …  # Kubernetes: resources.limits.memory; costs room for other jobs on the host",
+    "torch.save(…)  # of the rank's own shard instead of the gathered state (torch.distributed.checkpoint); costs nothing, and takes the peak off one rank",
 )
 
 

@@ -20,10 +20,13 @@ name = "out-of-gpu-memory"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("CRASH01", "CRASH02", "INIT01", "INIT06", "NET10", "HANG01", "HANG04", "CRASH03")
+confirm = (
+    "nvidia-smi --query-compute-apps=pid,used_memory,gpu_uuid --format=csv  # does another process hold memory? is every rank on its own GPU?",
+)
 remedy = (
-    "nvidia-smi --query-compute-apps=pid,used_memory,gpu_uuid --format=csv  # does another process hold memory?",
-    "torch.cuda.set_per_process_memory_fraction(0.9)  # leave room for NCCL; or a smaller batch",
-    "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # less waste by fragmentation",
+    "torch.cuda.set_per_process_memory_fraction(0.9)  # before the first allocation: leaves room for NCCL; costs a tenth of the memory for tensors, so maybe a smaller batch",
+    "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # less waste by fragmentation; costs the registration of user buffers",
+    "kill PID  # a left-over process of yours that the check shows; costs that process's work",
 )
 
 

@@ -20,10 +20,11 @@ name = "shm-segment-malformed"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "NET10", "CRASH01", "HANG04")
+confirm = (
+    "numactl -H; nvidia-smi topo -m; python -c 'import torch; print(torch.cuda.nccl.version())'; env | grep NCCL_  # for each rank: the same version and settings? a NUMA node without CPUs, or a container that sees only some of them, makes ranks differ",
+)
 remedy = (
-    "export NCCL_CUMEM_HOST_ENABLE=0  # on all ranks: host memory is then shared through /dev/shm everywhere",
-    "python -c 'import torch; print(torch.cuda.nccl.version())'; env | grep NCCL_  # for each rank: the same",
-    "numactl -H; nvidia-smi topo -m  # a NUMA node without CPUs, or a container that sees only some of them, makes ranks differ",
+    "export NCCL_CUMEM_HOST_ENABLE=0  # on all ranks: host memory is then shared through /dev/shm everywhere; costs room there (--shm-size), about 9 MiB a channel and neighbour",
 )
 
 

@@ -3,7 +3,7 @@
 GPUs of one host that cannot copy directly, and host buffers of network proxies, need segments there; containers get 64
 MB by default. Segments that killed processes left behind fill it too. `maxSharedMem` in NCCL's lines is memory inside
 the GPU's multiprocessors and has nothing to do with this. A segment that is not found when attaching is not a lack of
-room: the ranks sit in different containers (TOPO13).
+room: the ranks sit in different containers (BUF08).
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,10 +24,13 @@ name = "shm-too-small"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT, Evidence.LAUNCHER)
 explains = ("INIT01", "NET10", "CRASH01", "CRASH03", "HANG04", "BUF07")
+confirm = (
+    "df -h /dev/shm; ls -la /dev/shm | head  # in the container: how large, how full, whose left-overs",
+)
 remedy = (
-    "docker run --shm-size=16g …  # or --ipc=host",
-    "kubectl: volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 16Gi}}] mounted at /dev/shm  # counts as the pod's memory",
-    "df -h /dev/shm; ls -la /dev/shm | head; rm /dev/shm/nccl-*  # left-overs, when no job runs",
+    "docker run --shm-size=16g …  # or --ipc=host; costs host memory only as far as it is used",
+    'kubectl patch deployment NAME --patch \'{"spec":{"template":{"spec":{"volumes":[{"name":"shm","emptyDir":{"medium":"Memory","sizeLimit":"16Gi"}}]}}}}\'  # mounted at /dev/shm; costs: it counts as the pod\'s memory',
+    "rm /dev/shm/nccl-*  # left-overs, only while no job runs on the host; costs nothing then, and ends a running job",
 )
 BUS_ERROR = (-7, 135)
 _ROOM = ("no space", "cannot allocate", "bus error", "insufficient", "not enough")

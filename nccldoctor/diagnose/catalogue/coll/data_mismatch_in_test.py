@@ -18,10 +18,14 @@ name = "data-mismatch-in-test"
 severity = Severity.ERROR
 needs = (Evidence.BANDWIDTH,)
 explains = ("PERF01",)
-remedy = (
+confirm = (
     "nccldoctor probe --levers  # which layer corrupts: wrong as it is, right with P2P off → P2P",
-    "nvidia-smi -q -d ECC,ROW_REMAPPER; dmesg -T | grep -i xid",
-    "dmesg | grep -i -e iommu -e DMAR; lspci -vvv | grep ACSCtl  # IOMMU and ACS off for P2P",
+    "nvidia-smi -q -d ECC,ROW_REMAPPER; dmesg -T | grep -iE 'xid|iommu|DMAR'  # on the hosts of the named pair",
+)
+remedy = (
+    "scontrol update nodename=HOST state=drain reason=wrong-data  # no result of this pair can be trusted, so first take it out; costs the host",
+    "for b in $(lspci -d '*:*:0604' | cut -d' ' -f1); do sudo setpci -s $b ECAP_ACS+0x6.w=0000; done  # ACS off until the next boot, where only P2P is wrong; costs isolation between virtual machines",
+    "sudo nvidia-smi --gpu-reset -i INDEX; dcgmi diag -r 3 -i INDEX  # where one GPU is wrong alone; costs 15 minutes, and what runs on it",
 )
 
 

@@ -22,9 +22,12 @@ name = "different-arguments"
 severity = Severity.ERROR
 needs = (Evidence.CALLS, Evidence.RECORDER, Evidence.WATCHDOG, Evidence.OUTPUT)
 explains = ("CRASH01", "HANG01", "HANG02", "HANG04", "HANG05", "HANG06", "NET10", "CRASH02")
+confirm = (
+    "TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun …  # PyTorch then compares shapes and types before each call; for one run, it is slow",
+)
 remedy = (
-    "make every rank pass tensors of the same size and type: pad or drop the last batch (drop_last=True)",
-    "TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun …  # PyTorch then compares shapes and types before each call",
+    "DataLoader(…, drop_last=True)  # or pad: every rank passes tensors of one size and type; costs the last part of a batch an epoch",
+    "sizes = [torch.zeros_like(n) for _ in range(world)]; dist.all_gather(sizes, n)  # where sizes must differ: exchange them first, then all_to_all_single with splits; costs one small call",
 )
 
 

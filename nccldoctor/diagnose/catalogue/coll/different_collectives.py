@@ -31,10 +31,13 @@ explains = (
     "NET10",
     "CRASH02",
 )
+confirm = (
+    "nccldoctor run train.py  # records on which line each rank makes each call; for one run",
+    "TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun …  # PyTorch then checks each call and raises at the first difference; for one run, it is slow",
+)
 remedy = (
-    "make every rank call the same collectives in the same order: look for branches on rank, loss, or batch count",
-    "TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun …  # PyTorch then checks each call and raises at the first difference",
-    "nccldoctor run train.py  # records where each rank makes each call",
+    "loss = torch.where(valid, loss, 0.0); loss.backward()  # instead of skipping the step on one rank: every rank must make every call; costs one wasted step on that rank",
+    "with torch.distributed.algorithms.join.Join([model]): …  # where ranks have unequal numbers of batches; costs one small all_reduce a step",
 )
 
 

@@ -23,10 +23,12 @@ name = "graph-capture-problem"
 severity = Severity.ERROR
 needs = (Evidence.OUTPUT, Evidence.NCCL_LOG)
 explains = ("HANG01", "HANG02", "HANG04", "CRASH01", "CRASH02", "INIT07")
+confirm = (
+    "print(hash(tuple(captured_calls)), replays)  # on each rank: the same collectives, in the same order, replayed the same number of times",
+)
 remedy = (
-    "dist.all_reduce(torch.zeros(1, device='cuda')); torch.cuda.synchronize()  # warm the communicator up before capture",
-    "torch.cuda.graph(graph, capture_error_mode='thread_local')  # so that the watchdog's queries do not break it",
-    "capture and replay the same graphs, in the same order, on every rank",
+    "dist.all_reduce(torch.zeros(1, device='cuda')); torch.cuda.synchronize()  # warm the communicator up before capture; costs one call",
+    "torch.cuda.graph(graph, capture_error_mode='thread_local')  # so that the watchdog's queries do not break the capture; costs the check of other threads",
 )
 _TROUBLE = re.compile(
     r"stream is capturing|(?:during|due to|unjoined|invalidated).{0,60}\bcapture|StreamCapture|"

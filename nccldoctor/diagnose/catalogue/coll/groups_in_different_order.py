@@ -23,10 +23,12 @@ name = "groups-in-different-order"
 severity = Severity.ERROR
 needs = (Evidence.CALLS, Evidence.RECORDER, Evidence.RAS)
 explains = ("HANG01", "HANG02", "HANG04", "HANG05", "NET10")
+confirm = (
+    "torch.cuda.synchronize()  # between the calls on the two groups, for one run: if the hang goes away, this is the reason; it is slow",
+)
 remedy = (
-    "use the groups in one order on every rank, in forward, backward and optimiser alike",
-    "torch.cuda.synchronize()  # between calls on two groups: costs time, but proves the reason",
-    "NCCL_LAUNCH_ORDER_IMPLICIT=1 torchrun …  # NCCL 2.26+: serialise launches of several communicators of a device",
+    "export NCCL_LAUNCH_ORDER_IMPLICIT=1  # NCCL 2.26 and later: serialises launches of several communicators on a device; costs overlap between groups",
+    "call the groups in one order on every rank, in forward, backward and optimiser alike  # costs a change in the program, nothing at run time",
 )
 
 

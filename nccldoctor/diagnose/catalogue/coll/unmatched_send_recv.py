@@ -21,10 +21,11 @@ name = "unmatched-send-recv"
 severity = Severity.ERROR
 needs = (Evidence.RECORDER, Evidence.CALLS)
 explains = ("HANG01", "HANG02", "HANG04", "HANG05", "NET10")
+confirm = ("nccldoctor run train.py  # records every send and receive with its line; for one run",)
 remedy = (
-    "for r in dist.batch_isend_irecv([P2POp(isend, …), P2POp(irecv, …)]): r.wait()  # both directions in one call",
-    "let even ranks send first and odd ranks receive first",
-    "compare the number of microbatches and the schedule on neighbouring pipeline stages",
+    "for r in dist.batch_isend_irecv([P2POp(isend, …), P2POp(irecv, …)]): r.wait()  # both directions in one call; costs nothing",
+    "if rank % 2 == 0: dist.send(x, peer); dist.recv(y, peer)  # and the other way round on odd ranks; costs the overlap of the two directions",
+    "assert num_microbatches % pipeline_stages == 0  # the same number and schedule on neighbouring stages; costs freedom in choosing the batch",
 )
 
 

@@ -31,10 +31,12 @@ explains = (
     "COLL01",
     "COLL02",
 )
+confirm = (
+    "CUDA_LAUNCH_BLOCKING=1 torchrun …  # one run: the traceback then names the failing kernel; far slower, take it out again",
+    "compute-sanitizer --tool memcheck python train.py  # one rank, few steps: names kernel and address; 10 to 100 times slower",
+)
 remedy = (
-    "CUDA_LAUNCH_BLOCKING=1 python -m torch.distributed.run …  # one run: the traceback then names the failing kernel; far slower, take it out again",
-    "compute-sanitizer --tool memcheck python train.py  # on one rank, few steps: names kernel and address; 10 to 100 times slower",
-    "python -c 'check that labels, token ids and indices are inside the size of the table'  # device-side asserts are mostly an index out of range",
+    "assert labels.min() >= 0 and labels.max() < num_classes  # before the loss, and the same for token ids: device-side asserts are mostly an index out of range; costs a synchronisation, so only until found",
 )
 
 

@@ -23,10 +23,11 @@ severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "NET10", "HANG04", "CRASH01")
 last_resort = True
+confirm = (
+    "export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl_debug_%h_%p.log  # all ranks, then run again: the first WARN has the reason; search its words in https://github.com/NVIDIA/nccl/issues",
+)
 remedy = (
-    "export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl_debug_%h_%p.log  # all ranks, then run again: the first WARN has the reason",
-    "nccldoctor run --fallback train.py  # tries one setting at a time and names the layer at fault",
-    "search the message in https://github.com/NVIDIA/nccl/issues",
+    "nccldoctor run --fallback train.py  # tries one setting at a time and names the layer at fault; costs one short run each",
 )
 _RESULTS = {
     1: "unhandled CUDA error",

@@ -34,10 +34,13 @@ name = "rank-died"
 severity = Severity.ERROR
 needs = (Evidence.LAUNCHER, Evidence.OUTPUT, Evidence.RAS, Evidence.KERNEL)
 explains = ("HANG01", "HANG02", "HANG04", "HANG05", "HANG06", "NET10", "INIT01", "INIT03")
-remedy = (
+confirm = (
     "dmesg -T | grep -i -E 'killed process|oom|segfault|Xid'  # on the named host, at the time of death",
-    "torchrun --redirects 3 --log-dir logs …  # keeps each rank's own last words",
-    "python -X faulthandler train.py  # shows the Python line of a crash in native code",
+    "torchrun --redirects 3 --log-dir logs …  # keeps each rank's own last words for the next time",
+)
+remedy = (
+    "python -X faulthandler train.py  # shows the Python line of a crash in native code; costs nothing measurable",
+    "torchrun --max-restarts=3 …  # together with checkpoints, while the cause is being looked for; costs the steps since the last one",
 )
 _FOLLOWS = re.compile(
     r"closed by peer|reset by peer|broken pipe|NCCL error|communicator was aborted|imed out|"

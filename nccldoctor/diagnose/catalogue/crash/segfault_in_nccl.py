@@ -19,11 +19,13 @@ name = "segfault-in-nccl"
 severity = Severity.ERROR
 needs = (Evidence.OUTPUT, Evidence.KERNEL)
 explains = ("CRASH01", "NET10", "HANG01", "HANG02", "HANG04", "INIT01", "INIT03")
+confirm = (
+    "grep -E 'nccl|rccl' /proc/PID/maps | awk '{print $6}' | sort -u  # more than one libnccl, or a plugin of another release?",
+    "ulimit -c unlimited; gdb -batch -ex 'thread apply all bt' python core  # a whole stack, for the report to the library's authors",
+)
 remedy = (
-    "grep -E 'nccl|rccl' /proc/PID/maps | awk '{print $6}' | sort -u  # more than one libnccl or a plugin of another release?",
-    "mv the plugin aside, or export NCCL_NET_PLUGIN=none, for one run  # if it passes, update the plugin; without it inter-host traffic is slower",
-    "pip install -U nvidia-nccl-cu12  # then run again, and report the stack with both versions if it stays",
-    "ulimit -c unlimited; gdb -batch -ex 'thread apply all bt' python core  # a whole stack for the report",
+    "pip install -U nvidia-nccl-cu12  # then run again; costs a test run; report the stack with both versions if it stays",
+    "export NCCL_NET_PLUGIN=none  # for one run only: if it passes, update the plugin; without it inter-host traffic costs most of its speed",
 )
 
 _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}

@@ -29,9 +29,11 @@ name = "conflicting-settings"
 severity = Severity.WARNING
 needs = (Evidence.ENVIRONMENT,)
 explains = ()
-remedy = (
+confirm = (
     "env | grep -E 'NCCL_|TORCH_'; cat /etc/nccl.conf ~/.nccl.conf \"$NCCL_CONF_FILE\"  # who sets what",
-    "unset one of the two",
+)
+remedy = (
+    "unset NAME  # the one of the two that is not meant; costs nothing, since it has no effect beside the other",
 )
 
 
@@ -72,7 +74,10 @@ def _found(job: Job, one: Setting, other: Setting, why: str) -> Found:
         title=f"{one.variable}={one.value} and {other.variable}={other.value} contradict each other: {why}",
         evidence=lines(events),
         ranks=job.ranks_of(events),
-        remedy=(f"unset {one.variable}  # or {other.variable}", remedy[0]),
+        remedy=(
+            f"unset {one.variable}  # or {other.variable}; costs nothing, since it has no effect beside the other",
+            confirm[0],
+        ),
     )
 
 
@@ -95,7 +100,7 @@ def _from_file(job: Job) -> Iterable[Found]:
                 evidence=(event.line,),
                 severity=Severity.NOTE,
                 confidence=Confidence.MEDIUM,
-                remedy=(f'grep . {" ".join(FILES)} "$NCCL_CONF_FILE"',),
+                remedy=(f'grep . {" ".join(FILES)} "$NCCL_CONF_FILE"  # which file sets it',),
             )
 
 

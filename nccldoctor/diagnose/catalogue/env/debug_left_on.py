@@ -18,9 +18,12 @@ name = "debug-left-on"
 severity = Severity.NOTE
 needs = (Evidence.ENVIRONMENT, Evidence.CALLS)
 explains = ()
+confirm = (
+    "du -sh logs; env | grep -E 'NCCL_DEBUG|TORCH_DISTRIBUTED_DEBUG|CUDA_LAUNCH_BLOCKING'  # how much is written, and who asks for it",
+)
 remedy = (
     "export NCCL_DEBUG=WARN; unset NCCL_DEBUG_SUBSYS  # costs the set-up lines of the next failure",
-    "unset TORCH_DISTRIBUTED_DEBUG CUDA_LAUNCH_BLOCKING TORCH_NCCL_BLOCKING_WAIT",
+    "unset TORCH_DISTRIBUTED_DEBUG CUDA_LAUNCH_BLOCKING TORCH_NCCL_BLOCKING_WAIT  # costs their checks; set them again for one run when a fault is looked for",
 )
 LARGE_JOB = 64
 LARGE_LOG_BYTES = 1 << 30
@@ -37,7 +40,7 @@ def check(job: Job) -> Iterable[Found]:
             evidence=lines(events),
             ranks=job.ranks_of(events),
             severity=Severity.WARNING if _large(job) else Severity.NOTE,
-            remedy=(f"unset {setting.variable}  # when the fault is found",),
+            remedy=(f"unset {setting.variable}  # when the fault is found; costs what it told",),
         )
     lanes = [lane for lane in job.lanes if lane.origin is Origin.CALLS and lane.line]
     if lanes:

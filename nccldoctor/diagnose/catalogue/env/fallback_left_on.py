@@ -23,9 +23,9 @@ name = "fallback-left-on"
 severity = Severity.WARNING
 needs = (Evidence.ENVIRONMENT,)
 explains = ("BUF02", "BUF03", "TOPO07", "PERF01", "PERF04")
+confirm = ("nccldoctor probe  # bus bandwidth with and without them",)
 remedy = (
-    "unset NCCL_MAX_NCHANNELS NCCL_BUFFSIZE NCCL_ALGO NCCL_PROTO  # then measure: nccldoctor probe",
-    "nccldoctor probe  # bus bandwidth with and without them",
+    "unset NCCL_MAX_NCHANNELS NCCL_BUFFSIZE NCCL_ALGO NCCL_PROTO  # costs nothing unless the fault that they hid comes back: then mend that one",
 )
 FEW_CHANNELS = 2
 LARGE_BUFFER = 16 << 20
@@ -56,8 +56,8 @@ def check(job: Job) -> Iterable[Found]:
         hosts=job.hosts_of(events),
         confidence=Confidence.HIGH if throttled or len(unique(found)) > 1 else Confidence.MEDIUM,
         remedy=(
-            f"unset {' '.join(sorted({s.variable for s in found}))}  # then measure",
-            remedy[1],
+            f"unset {' '.join(sorted({s.variable for s in found}))}  # costs nothing unless the fault that they hid comes back: then mend that one",
+            confirm[0],
         ),
     )
 

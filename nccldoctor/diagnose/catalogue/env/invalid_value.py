@@ -20,10 +20,8 @@ name = "invalid-value"
 severity = Severity.ERROR
 needs = (Evidence.ENVIRONMENT, Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT07", "INIT01", "CRASH01", "NET10", "HANG04", "ENV07")
-remedy = (
-    "unset NCCL_ALGO NCCL_PROTO  # NCCL then chooses by size and topology",
-    "nccldoctor env  # checks names and values of this environment before the job runs",
-)
+confirm = ("nccldoctor env  # checks names and values of this environment before the job runs",)
+remedy = ("unset NCCL_ALGO NCCL_PROTO  # NCCL then chooses by size and topology; costs nothing",)
 
 _ELSEWHERE = ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS")
 
@@ -41,7 +39,9 @@ def check(job: Job) -> Iterable[Found]:
             evidence=lines([*events[:2], *events_of(setting)]),
             ranks=job.ranks_of(events),
             hosts=job.hosts_of(events),
-            remedy=(f"unset {variable}  # or mend the word", *remedy[1:]) if setting else remedy,
+            remedy=(f"unset {variable}  # or mend the word; costs nothing", *confirm)
+            if setting
+            else remedy,
         )
     for bad in {(e.variable, e.value): e for e in job.events(BadValue)}.values():
         unread = [e for e in job.events(BadValue) if e.variable == bad.variable]
@@ -51,7 +51,7 @@ def check(job: Job) -> Iterable[Found]:
             ranks=job.ranks_of(unread),
             hosts=job.hosts_of(unread),
             severity=Severity.WARNING,
-            remedy=(f"unset {bad.variable}  # or give it a number", *remedy[1:]),
+            remedy=(f"unset {bad.variable}  # or give it a number; costs nothing", *confirm),
         )
     yield from _ungrammatical(job, told)
     yield from _nothing_left(job)
@@ -74,7 +74,7 @@ def _ungrammatical(job: Job, told: set[str]) -> Iterable[Found]:
             ranks=job.ranks_of(events),
             hosts=job.hosts_of(events),
             severity=Severity.WARNING,
-            remedy=(f"unset {variable}  # or give it a value that exists", *remedy[1:]),
+            remedy=(f"unset {variable}  # or give it a value that exists; costs nothing", *confirm),
         )
 
 

@@ -20,9 +20,12 @@ severity = Severity.NOTE
 needs = (Evidence.ENVIRONMENT,)
 explains = ()
 MASK = "INIT,ENV,BOOTSTRAP,NET,GRAPH,TUNING"
+confirm = (
+    "env | grep NCCL_DEBUG; grep -c NCCL /tmp/nccl_debug_*  # what is asked for, and how much comes",
+)
 remedy = (
-    f"export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS={MASK}  # some thousand lines a rank, none during steps",
-    "nccldoctor run train.py  # sets the log so that everything can be checked",
+    "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,BOOTSTRAP,NET,GRAPH,TUNING  # costs some thousand lines a rank at set-up, none during steps",
+    "nccldoctor run train.py  # sets the log so that everything can be checked; costs less than the noise between runs (benchmarks/gpu.md)",
 )
 
 

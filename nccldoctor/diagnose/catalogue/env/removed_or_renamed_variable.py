@@ -18,9 +18,9 @@ name = "removed-or-renamed-variable"
 severity = Severity.WARNING
 needs = (Evidence.ENVIRONMENT,)
 explains = ()
+confirm = ("nccldoctor env  # checks all names against the installed version",)
 remedy = (
-    "unset the variable, or use the name that this version knows",
-    "nccldoctor env  # checks all names against the installed version",
+    "unset NAME  # or export the name that this version knows; costs nothing, since the old one does nothing",
 )
 
 
@@ -34,7 +34,10 @@ def check(job: Job) -> Iterable[Found]:
         if known is None or known.vendor == "nobody":
             continue
         events = [s.event for s in shown if s.variable == variable]
-        instead = f"export {known.replaced_by}=…" if known.replaced_by else "unset it"
+        change = f"unset {variable}" + (
+            f"; export {known.replaced_by}=…" if known.replaced_by else ""
+        )
+        change += "  # costs nothing"
         if known.vendor == "nccl" and nvidia and version and known_at(variable, version) is False:
             gone = f"went with {known.gone}" if known.gone else f"comes with {known.since}"
             yield Found(
@@ -42,7 +45,7 @@ def check(job: Job) -> Iterable[Found]:
                 evidence=lines([*events, *job.events(Version)]),
                 ranks=job.ranks_of(events),
                 hosts=job.hosts_of(events),
-                remedy=(f"unset {variable}; {instead}", remedy[1]),
+                remedy=(change, confirm[0]),
             )
         elif known.vendor == "torch" and known.deprecated and known.replaced_by:
             yield Found(
@@ -50,7 +53,7 @@ def check(job: Job) -> Iterable[Found]:
                 evidence=lines(events),
                 ranks=job.ranks_of(events),
                 severity=Severity.NOTE,
-                remedy=(f"unset {variable}; {instead}",),
+                remedy=(change,),
             )
 
 

@@ -29,7 +29,12 @@ name = "transport-disabled-by-env"
 severity = Severity.WARNING
 needs = (Evidence.ENVIRONMENT,)
 explains = ("TOPO01", "TOPO03", "TOPO05", "TOPO07", "BACKEND02", "ENV08", "PERF01")
-remedy = ("unset NCCL_P2P_DISABLE NCCL_SHM_DISABLE NCCL_IB_DISABLE  # then look for what they hid",)
+confirm = (
+    "nccldoctor topo; nccldoctor probe  # is the hardware there, and what does the transport give",
+)
+remedy = (
+    "unset NCCL_P2P_DISABLE NCCL_SHM_DISABLE NCCL_IB_DISABLE  # costs nothing unless the hang that they hid comes back: then that is the fault to mend",
+)
 
 
 def check(job: Job) -> Iterable[Found]:
@@ -48,7 +53,9 @@ def check(job: Job) -> Iterable[Found]:
             hosts=job.hosts_of(events),
             severity=Severity.WARNING if proof else Severity.NOTE,
             confidence=Confidence.HIGH if proof else Confidence.MEDIUM,
-            remedy=(f"unset {variable}  # if the job then hangs, that fault is the one to find",),
+            remedy=(
+                f"unset {variable}  # costs nothing unless the job then hangs: that fault is the one to mend",
+            ),
         )
 
 

@@ -19,9 +19,11 @@ name = "unknown-variable"
 severity = Severity.WARNING
 needs = (Evidence.ENVIRONMENT,)
 explains = ()
-remedy = (
+confirm = (
     "nccldoctor env  # names, values and versions of this environment, with the nearest real name",
-    "unset the variable  # it has no effect",
+)
+remedy = (
+    "unset NAME  # or use the name that is meant; costs nothing, since nobody reads the wrong one",
 )
 _FAMILIES = ("NCCL_", "RCCL_", "TORCH_NCCL_", "TORCH_FR_", "nccl_")
 
@@ -44,7 +46,12 @@ def check(job: Job) -> Iterable[Found]:
             hosts=job.hosts_of(events),
             confidence=Confidence.HIGH if meant or known else Confidence.MEDIUM,
             severity=Severity.WARNING if meant or known else Severity.NOTE,
-            remedy=(f"unset {variable}; export {meant}=…", remedy[0]) if meant else remedy,
+            remedy=(
+                f"unset {variable}; export {meant}=…  # costs nothing, since nobody reads the wrong name",
+                confirm[0],
+            )
+            if meant
+            else remedy,
         )
 
 

@@ -21,10 +21,12 @@ name = "variable-differs-between-ranks"
 severity = Severity.ERROR
 needs = (Evidence.ENVIRONMENT,)
 explains = ("BUF05", "COLL02", "HANG02", "HANG04", "INIT01", "ENV07", "ENV06")
+confirm = (
+    "for h in $HOSTS; do ssh $h 'hostname; env | grep NCCL_ | sort; cat /etc/nccl.conf ~/.nccl.conf'; done  # who sets it",
+)
 remedy = (
-    "mpirun -x NCCL_PROTO -x NCCL_ALGO …  # or srun --export=ALL, or set them in the script: the same on every rank",
-    "for h in $HOSTS; do ssh $h 'env | grep NCCL_; cat /etc/nccl.conf ~/.nccl.conf'; done  # who sets it",
-    "unset the variable everywhere  # unless all ranks need it",
+    "mpirun -x NCCL_PROTO -x NCCL_ALGO …  # or srun --export=ALL, or set them in the script: the same on every rank; costs nothing",
+    "unset NAME  # everywhere, unless all ranks need it; costs nothing",
 )
 
 _UNSET = "unset"
@@ -83,8 +85,9 @@ def _differs(
         confidence=sure,
         severity=Severity.ERROR if variable in DECIDING else Severity.WARNING,
         remedy=(
-            f"export {variable}=…  # the same on every rank, or unset it everywhere",
-            *remedy[:2],
+            f"export {variable}=…  # the same on every rank, or unset it everywhere; costs nothing",
+            confirm[0],
+            remedy[0],
         ),
     )
 

@@ -25,10 +25,13 @@ name = "all-ranks-waiting"
 severity = Severity.ERROR
 needs = (Evidence.WATCHDOG, Evidence.RECORDER, Evidence.RAS)
 explains = ("HANG04", "HANG05", "HANG06", "NET10")
+confirm = (
+    "nccldoctor probe --levers  # on the same hosts: does NCCL itself pass, and without which transport?",
+    "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV torchrun …  # which network and transports are in use; for one run",
+)
 remedy = (
-    "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV torchrun …  # which network and transports are in use",
-    "all_reduce_perf -b 8 -e 1G -f 2 -g 1  # nccl-tests on the same hosts: does NCCL itself pass?",
-    "NCCL_P2P_DISABLE=1 torchrun …  # then NCCL_SHM_DISABLE=1, NCCL_NET=Socket: which transport stands still?",
+    "scontrol update nodename=HOST state=drain reason=nccl-hang  # the host whose probe stands still; costs its GPUs",
+    "export NCCL_IB_TIMEOUT=22 NCCL_IB_RETRY_CNT=7  # where the fabric loses packets for seconds; costs minutes until a dead peer is noticed",
 )
 _MATTERS = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS")
 

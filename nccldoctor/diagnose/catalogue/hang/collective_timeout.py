@@ -18,10 +18,12 @@ name = "collective-timeout"
 severity = Severity.ERROR
 needs = (Evidence.WATCHDOG, Evidence.OUTPUT)
 explains = ("HANG06", "NET10")
-remedy = (
-    "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1  # then give nccldoctor all ranks' dumps",
+confirm = (
+    "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1  # then give nccldoctor all ranks' dumps: they name who did not come",
     "nccldoctor run train.py  # gathers dumps, RAS and stacks of all ranks when it hangs",
-    "dist.init_process_group(timeout=timedelta(minutes=60))  # only if a step is legitimately that long",
+)
+remedy = (
+    "dist.init_process_group('nccl', timeout=timedelta(minutes=60))  # only if a step is legitimately that long; costs an hour until a real hang is noticed",
 )
 _MANY_TIMES = 4
 

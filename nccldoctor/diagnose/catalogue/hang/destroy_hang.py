@@ -22,10 +22,13 @@ name = "destroy-hang"
 severity = Severity.ERROR
 needs = (Evidence.STACKS, Evidence.RAS, Evidence.OUTPUT)
 explains = ("HANG05",)
+confirm = (
+    "py-spy dump --native --pid PID  # while it hangs: destroy_process_group above ncclCommDestroy or ncclCommAbort?",
+)
 remedy = (
-    "del graph; torch.cuda.synchronize(); torch.distributed.destroy_process_group()  # CUDA graphs go first",
-    "torch.cuda.synchronize(); torch.distributed.barrier()  # before destroy_process_group, on every rank",
-    "TORCH_NCCL_ABORT_IN_DESTROY_PG=1 torchrun …  # if the reason cannot be mended",
+    "del graph; torch.cuda.synchronize(); torch.distributed.destroy_process_group()  # CUDA graphs go first; costs nothing",
+    "torch.cuda.synchronize(); torch.distributed.barrier()  # before destroy_process_group, on every rank; costs a moment at the end",
+    "export TORCH_NCCL_ABORT_IN_DESTROY_PG=1  # until the reason is mended: aborts instead of waiting; costs calls that are still under way",
 )
 _DESTROYING = frozenset(
     {

@@ -36,10 +36,12 @@ needs = (
     Evidence.OUTPUT,
 )
 explains = ("HANG02", "HANG04", "HANG05", "HANG06", "NET10")
-remedy = (
+confirm = (
     "py-spy dump --pid PID  # on the host of the named rank, while it hangs: what does it do instead of the call?",
-    "every rank must reach every collective: look for `if rank == 0`, early `break`/`continue`, uneven data loaders",
-    "with torch.distributed.algorithms.join.Join([model]): …  # or drop_last=True, where ranks have unequal batches",
+)
+remedy = (
+    "with torch.distributed.algorithms.join.Join([model]): …  # or drop_last=True, where ranks have unequal batches; costs one small all_reduce a step",
+    "if rank == 0: save(); dist.barrier()  # nothing that only some ranks do may hold a collective: look for `if rank == 0`, early break or continue, exceptions that are swallowed; costs a change in the program",
 )
 
 _PLAIN = re.compile(r"[\w./+@-]{1,200}")
@@ -201,15 +203,15 @@ def _remedy(
         first, last = max(1, frame.line - 5), frame.line + 5
         return (
             f"sed -n '{first},{last}p' {frame.file}  # rank {rank} stood at line {frame.line} instead of making the call",
-            *remedy[1:],
+            *remedy,
         )
     process = places.process_of(job, comm, ranks[0])
     if process is None or process.pid is None:
-        return remedy
-    first_step = remedy[0].replace("PID", str(process.pid))
+        return (*confirm, *remedy)
+    first_step = confirm[0].replace("PID", str(process.pid))
     if process.host:
         first_step = first_step.replace("the host of the named rank", process.host)
-    return (first_step, *remedy[1:])
+    return (first_step, *remedy)
 
 
 def _state(wait: Wait, ranks: Sequence[int]) -> str:

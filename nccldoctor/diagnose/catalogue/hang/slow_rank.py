@@ -19,10 +19,13 @@ name = "slow-rank"
 severity = Severity.WARNING
 needs = (Evidence.RECORDER,)
 explains = ()
-remedy = (
+confirm = (
     "py-spy record --pid PID -o profile.svg  # of the named rank, beside one of another rank",
-    "nvidia-smi -q -d PERFORMANCE,CLOCK  # on its host: is its GPU throttled?",
-    "DataLoader(num_workers=…, pin_memory=True, persistent_workers=True)  # if it waits for data",
+    "nvidia-smi -q -d PERFORMANCE,CLOCK; top -b -n1 | head -20  # on its host: is its GPU throttled, are its cores shared?",
+)
+remedy = (
+    "DataLoader(num_workers=8, pin_memory=True, persistent_workers=True, prefetch_factor=4)  # if it waits for data; costs host memory",
+    "srun --cpu-bind=cores --exclusive …  # if neighbours share its cores; costs those cores for others",
 )
 _MOSTLY = 0.8
 _SECONDS = 0.05

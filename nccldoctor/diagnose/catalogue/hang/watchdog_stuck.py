@@ -18,9 +18,12 @@ name = "watchdog-stuck"
 severity = Severity.ERROR
 needs = (Evidence.WATCHDOG, Evidence.OUTPUT)
 explains = ()
-remedy = (
+confirm = (
     "py-spy dump --native --pid PID  # of that rank: which thread is inside a CUDA call and holds the GIL?",
-    "export TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=1800  # only if such a pause is expected, as when compiling",
+)
+remedy = (
+    "export TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=1800  # only if such a pause is expected, as when compiling; costs half an hour until a real one is noticed",
+    "sudo nvidia-smi --gpu-reset -i INDEX  # where the CUDA call never returns after the process is killed; costs what runs on that GPU",
 )
 
 

@@ -19,10 +19,12 @@ name = "ecc-errors"
 severity = Severity.ERROR
 needs = (Evidence.HOST_STATE, Evidence.KERNEL)
 explains = ("CRASH02", "NET10", "HANG04")
+confirm = (
+    "nvidia-smi -q -d ECC,ROW_REMAPPER  # which GPU, how many, and whether a row waits for a reset",
+)
 remedy = (
-    "nvidia-smi -q -d ECC,ROW_REMAPPER  # which GPU, how many",
-    "drain the host, then nvidia-smi --gpu-reset -i GPU  # takes the spare row; all jobs on it end",
-    "dcgmi diag -r 3; replace the GPU when it comes back",
+    "sudo nvidia-smi --gpu-reset -i INDEX  # on a drained host: takes the spare row; costs all jobs on that GPU",
+    "dcgmi diag -r 3 -i INDEX  # after the reset; costs 15 minutes on an idle GPU; a failed test is the proof for a replacement",
 )
 
 

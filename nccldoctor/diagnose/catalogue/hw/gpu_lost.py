@@ -28,10 +28,12 @@ explains = (
     "HANG04",
     "INIT06",
 )
+confirm = (
+    "dmesg -T | grep -iE 'xid|pcieport|aer' | head -20  # what came first: PCIe errors, power, or the GPU alone",
+)
 remedy = (
-    "reboot the host; nvidia-smi -L  # are all GPUs back?",
-    "dmesg -T | grep -iE 'xid|pcieport|aer'  # what came first",
-    "reseat or replace the GPU, its riser and power cables when it happens again",
+    "sudo reboot  # on a drained host, then: nvidia-smi -L; costs all jobs of the host; where the GPU stays away, a power cycle",
+    "scontrol update nodename=HOST state=drain reason=gpu-lost  # when it happens again: reseat or replace the GPU, its riser and power cables; costs the host until then",
 )
 
 

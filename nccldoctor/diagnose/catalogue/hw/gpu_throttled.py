@@ -16,9 +16,12 @@ name = "gpu-throttled"
 severity = Severity.WARNING
 needs = (Evidence.HOST_STATE,)
 explains = ("HANG03", "PERF01")
-remedy = (
+confirm = (
     "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER -l 5  # while the job runs: which reason, which GPU",
-    "check fans, air flow and power feeds of that host; take it out of the job until then",
+)
+remedy = (
+    "ipmitool sensor | grep -iE 'fan|inlet|psu'  # heat: a fan, a blocked air way; power brake: a lost feed; mending costs a visit to the rack",
+    "scontrol update nodename=HOST state=drain reason=throttled  # until then: one slow GPU slows all; costs the host",
 )
 BUSY_PERCENT = 10
 _BAD = {

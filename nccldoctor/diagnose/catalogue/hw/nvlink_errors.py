@@ -19,10 +19,12 @@ name = "nvlink-errors"
 severity = Severity.ERROR
 needs = (Evidence.KERNEL, Evidence.HOST_STATE)
 explains = ("CRASH02", "NET10", "HANG02", "HANG04", "PERF01", "TOPO04")
+confirm = (
+    "nvidia-smi nvlink -e; nvidia-smi nvlink -s  # error counters and state of each link; twice, a minute apart: do they grow?",
+)
 remedy = (
-    "nvidia-smi nvlink -e; nvidia-smi nvlink -s  # error counters and state of each link",
-    "drain the host; reset all its GPUs together: nvidia-smi --gpu-reset; systemctl restart nvidia-fabricmanager",
-    "when it comes back: replace the GPU or the NVLink part that the counters name",
+    "sudo systemctl stop nvidia-fabricmanager; sudo nvidia-smi -r; sudo systemctl start nvidia-fabricmanager  # on a drained host: all its GPUs and switches together; costs all jobs of the host",
+    "scontrol update nodename=HOST state=drain reason=nvlink  # when it comes back: the GPU or NVLink part that the counters name is to be replaced; costs the host until then",
 )
 
 

@@ -20,10 +20,13 @@ name = "probe-failed"
 severity = Severity.ERROR
 needs = (Evidence.BANDWIDTH,)
 explains = ("HANG01", "HANG02", "HANG04", "NET10", "PERF01")
-remedy = (
+confirm = (
     "nccldoctor probe --levers  # which layer: fails as it is, passes with P2P off → P2P",
     "dmesg -T | grep -i -e xid -e sxid  # what the driver says of this GPU",
-    "nvidia-smi --gpu-reset -i INDEX  # once nothing runs on it any more",
+)
+remedy = (
+    "sudo nvidia-smi --gpu-reset -i INDEX  # once nothing runs on it any more; costs what does",
+    "export CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6  # without the device that fails alone, until it is replaced; costs its share of the speed",
 )
 
 
@@ -52,7 +55,10 @@ def _by_lever(levers: Sequence[ProbeLever]) -> Iterable[Found]:
         title=f"The probe is {plain.state} as it is, {ending}",
         evidence=lines([plain, *passed]),
         confidence=Confidence.HIGH if passed else Confidence.MEDIUM,
-        remedy=(*(f"export {text}  # until it is mended" for text in fallback[:1]), *remedy[1:]),
+        remedy=(
+            *(f"export {text}  # until it is mended; costs bandwidth" for text in fallback[:1]),
+            *remedy,
+        ),
     )
 
 

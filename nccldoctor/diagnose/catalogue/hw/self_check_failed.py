@@ -20,10 +20,13 @@ name = "self-check-failed"
 severity = Severity.WARNING
 needs = (Evidence.OUTPUT, Evidence.NCCL_LOG)
 explains = ("TOPO01", "PERF01")
+confirm = (
+    "nvidia-smi topo -p2p rw; nccldoctor probe --levers  # which pairs the driver lets through, and whether P2P works at all",
+    "dmesg | grep -i -e iommu -e DMAR; lspci -vvv | grep ACSCtl  # IOMMU and ACS must be off for P2P",
+)
 remedy = (
-    "nccldoctor probe --levers  # does P2P work at all",
-    "nvidia-smi topo -p2p rw  # which pairs the driver lets through",
-    "dmesg | grep -i -e iommu -e DMAR; lspci -vvv | grep ACSCtl  # IOMMU and ACS off for P2P",
+    "sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub && sudo update-grub && sudo reboot  # where the IOMMU is in the way; costs a reboot",
+    "scontrol update nodename=HOST state=drain reason=unlike  # where a host's GPUs or driver differ: same driver and image as the others; costs the host until then",
 )
 
 _PARTLY = re.compile(r"only (\d{1,6})/(\d{1,6}) ")

@@ -45,9 +45,11 @@ explains = (
     "HANG04",
     "INIT06",
 )
+confirm = (
+    "nvidia-smi -q -d ECC,ROW_REMAPPER,PERFORMANCE -i GPU  # the state of that GPU, and its counters",
+)
 remedy = (
-    "nvidia-smi -q -d ECC,ROW_REMAPPER,PERFORMANCE -i GPU  # the state of that GPU; costs nothing",
-    "dcgmi diag -r 3 -i INDEX  # before it works again: 10 to 15 minutes on an idle GPU; a failed test is the proof for a replacement",
+    "dcgmi diag -r 3 -i INDEX  # before it works again; costs 15 minutes on an idle GPU; a failed test is the proof for a replacement",
 )
 QUIET = frozenset({RECOVERY, CLEANED_UP})
 LONG_BEFORE = timedelta(hours=1)
@@ -119,7 +121,7 @@ def _whose(ranks: Sequence[int]) -> str:
 def _remedy(act: Act, bus: str, check: bool = True) -> tuple[str, ...]:
     """What to do with this GPU, by its whole address, as nvidia-smi takes it."""
     address = bus if "." in bus else f"{bus}.0"
-    texts = (act.value, *(remedy if check else ()))
+    texts = (act.value, *((*remedy, *confirm) if check else ()))
     return tuple(text.replace("-i GPU", f"-i {address}") for text in texts)
 
 

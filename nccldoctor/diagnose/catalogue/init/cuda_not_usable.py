@@ -24,11 +24,14 @@ name = "cuda-not-usable"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "INIT03", "INIT07", "NET10", "HANG04", "CRASH01", "BUF07")
+confirm = (
+    "nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES; nvidia-smi -q -d COMPUTE | grep 'Compute Mode'  # inside the container: as many GPUs as ranks on this host, mode Default",
+)
 remedy = (
-    "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))  # LOCAL_RANK, not RANK",
-    "nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES  # inside the container: as many GPUs as ranks on this host",
-    "docker run --gpus all …  # or the device plugin's resource request; ROCm: --device=/dev/kfd --device=/dev/dri",
-    "nvidia-smi -q -d COMPUTE  # compute mode must be Default: nvidia-smi -c 0 (needs root, affects all users)",
+    "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))  # LOCAL_RANK, not RANK; costs nothing",
+    "docker run --gpus all …  # or the device plugin's resource request; ROCm: --device=/dev/kfd --device=/dev/dri; costs nothing but the GPUs",
+    "torch.multiprocessing.set_start_method('spawn')  # where CUDA is used after a fork; costs a slower start of workers",
+    "sudo nvidia-smi -c 0  # compute mode back to Default; costs the exclusivity that somebody set for all users",
 )
 
 

@@ -18,10 +18,12 @@ name = "duplicate-gpu"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "INIT07", "CRASH01", "NET10", "HANG04")
+confirm = (
+    "for p in $(pgrep -f train.py); do tr '\\0' '\\n' </proc/$p/environ | grep -E '^(LOCAL_RANK|CUDA_VISIBLE_DEVICES)='; done  # each process another LOCAL_RANK, and not the same single GPU for all",
+)
 remedy = (
-    "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))  # before init_process_group and the first .cuda()",
-    "echo $CUDA_VISIBLE_DEVICES  # in each process: it must not show the same single GPU to all of them",
-    "torchrun --nproc-per-node=$(nvidia-smi -L | wc -l) train.py  # no more processes than GPUs",
+    "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))  # before init_process_group and the first .cuda(); costs nothing",
+    "torchrun --nproc-per-node=$(nvidia-smi -L | wc -l) train.py  # no more processes than GPUs; costs the ranks that had none",
 )
 
 

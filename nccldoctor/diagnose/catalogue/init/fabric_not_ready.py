@@ -32,11 +32,14 @@ explains = (
     "BUF06",
     "PERF01",
 )
-remedy = (
+confirm = (
     "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A2 Fabric  # state must be Completed, status Success",
-    "sudo systemctl restart nvidia-fabricmanager  # its version must equal the driver's; ends what runs on the GPUs",
-    "nvidia-imex-ctl -N; ls /dev/nvidia-caps-imex-channels  # multi-node NVLink: READY on all hosts, channel in the container",
-    "NCCL_NVLS_ENABLE=0 (or NCCL_MNNVL_ENABLE=0) for one run shows whether the rest works; it costs NVLink SHARP's bandwidth, so take it out again",
+    "nvidia-imex-ctl -N; ls /dev/nvidia-caps-imex-channels  # multi-node NVLink: READY on all hosts, a channel in the container",
+)
+remedy = (
+    "sudo systemctl restart nvidia-fabricmanager  # its version must equal the driver's; costs what runs on the GPUs of the host",
+    "docker run --device=/dev/nvidia-caps-imex-channels/channel0 …  # multi-node NVLink in containers; costs nothing",
+    "NCCL_NVLS_ENABLE=0 NCCL_MNNVL_ENABLE=0 torchrun …  # for one run only: shows whether the rest works; it costs NVLink SHARP and NVLink between hosts",
 )
 
 _WHAT = {"nvls": "multicast (NVLS)", "mnnvl": "the multi-node NVLink domain"}

@@ -24,10 +24,13 @@ name = "group-created-by-some-ranks"
 severity = Severity.ERROR
 needs = (Evidence.STACKS, Evidence.RECORDER, Evidence.OUTPUT)
 explains = ("HANG01", "HANG02", "HANG04", "INIT03", "COLL03")
+confirm = (
+    "TORCH_DISTRIBUTED_DEBUG=DETAIL TORCH_CPP_LOG_LEVEL=INFO torchrun …  # each rank then logs the groups that it makes, in order; for one run",
+)
 remedy = (
-    "call dist.new_group(…) on every rank, members or not, in the same order",
-    "dist.new_group(ranks, use_local_synchronization=True)  # then only its members need to call it",
-    "torch.distributed.device_mesh.init_device_mesh('cuda', (2, 4))  # makes all groups alike on all ranks",
+    "groups = [dist.new_group(r) for r in all_rank_lists]  # on every rank, members or not, in the same order; costs a moment at start",
+    "dist.new_group(ranks, use_local_synchronization=True)  # then only its members need to call it; costs nothing",
+    "torch.distributed.device_mesh.init_device_mesh('cuda', (2, 4))  # makes all groups alike on all ranks; costs a change in the program",
 )
 _CREATING = frozenset(
     {

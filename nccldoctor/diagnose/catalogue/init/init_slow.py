@@ -20,11 +20,14 @@ name = "init-slow"
 severity = Severity.WARNING
 needs = (Evidence.INFO_LOG,)
 explains = ()
+confirm = (
+    "grep -h 'Init timings' /tmp/nccl_debug_*  # which part: bootstrap and allgathers wait for late ranks, kernels load the library, topo and graphs search",
+)
 remedy = (
-    "bootstrap: look why the ranks named come late (data loading, checkpoint, image pull before init_process_group)",
-    "kernels: put libnccl and libtorch on local disk, not on a network file system; one start-up pays for all ranks of a host",
-    "graphs or topo: export NCCL_TOPO_FILE=/path/of/the/cloud's/topo.xml  # virtual machines",
-    "many ranks: dist.init_process_group('nccl', device_id=device)  # splits share the parent's set-up",
+    "dist.init_process_group('nccl', device_id=torch.device('cuda', local_rank))  # many groups: splits then share the parent's set-up; costs an eager connection at start",
+    "cp -r /nfs/env /tmp/env  # kernels: libnccl and libtorch on local disk, not on a network file system; costs the copy, once a host",
+    "export NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml  # graphs or topo, on virtual machines: the cloud's file; costs nothing",
+    "time python -c 'import train'  # bootstrap: what the late ranks do before init_process_group (data, checkpoint, image pull) belongs after it; costs a change in the program",
 )
 
 _PART = re.compile(r"([a-z]+) ([\d.]+)")

@@ -31,10 +31,13 @@ name = "invalid-usage"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "NET10", "HANG04", "CRASH01")
-remedy = (
+confirm = (
     "export NCCL_DEBUG=WARN  # the line before the exception gives the reason and the function",
-    "check the named argument at the call in the program: buffer on this rank's GPU, root and peer inside the group, dtype that NCCL knows",
-    "do not use a process group after destroy_process_group() or abort(), nor one communicator from two threads",
+)
+remedy = (
+    "tensor = tensor.to(f'cuda:{local_rank}').contiguous()  # before the named call: the buffer must be on this rank's GPU; costs a copy where it was not",
+    "dst = dist.get_global_rank(group, 0)  # root and peer are global ranks that must be members of the group; costs nothing",
+    "del group  # no process group may be used after destroy_process_group() or abort(), nor one communicator from two threads; costs nothing",
 )
 
 _ELSEWHERE: tuple[type[Event], ...] = (

@@ -21,10 +21,13 @@ name = "launched-as-singletons"
 severity = Severity.ERROR
 needs = (Evidence.INFO_LOG, Evidence.OUTPUT)
 explains = ("LOG06", "LOG03")
+confirm = (
+    "ldd ./all_reduce_perf | grep -i mpi; echo RANK=$RANK WORLD_SIZE=$WORLD_SIZE  # under the launcher: no MPI library, or WORLD_SIZE empty or 1?",
+)
 remedy = (
-    "make MPI=1 MPI_HOME=/usr/lib/x86_64-linux-gnu/openmpi  # nccl-tests under mpirun; without it use: ./all_reduce_perf -g 8",
-    "torchrun --nproc-per-node=8 train.py  # instead of python train.py",
-    "srun --ntasks-per-node=8 --gpus-per-task=1 bash -c 'RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID python train.py'",
+    "torchrun --nproc-per-node=8 train.py  # instead of python train.py; costs nothing",
+    "make MPI=1 MPI_HOME=/usr/lib/x86_64-linux-gnu/openmpi  # nccl-tests under mpirun; without it: ./all_reduce_perf -g 8; costs a rebuild",
+    "srun --ntasks-per-node=8 --gpus-per-task=1 bash -c 'RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID python train.py'  # costs nothing; MASTER_ADDR and MASTER_PORT must be set too",
 )
 
 

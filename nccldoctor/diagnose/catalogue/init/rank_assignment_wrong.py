@@ -20,10 +20,12 @@ name = "rank-assignment-wrong"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "INIT03", "INIT07", "NET10", "HANG04", "CRASH01", "LOG01")
-remedy = (
+confirm = (
     "echo $(hostname) RANK=$RANK LOCAL_RANK=$LOCAL_RANK WORLD_SIZE=$WORLD_SIZE SLURM_PROCID=$SLURM_PROCID  # in each process: ranks 0 to WORLD_SIZE-1, each once",
-    "use one launcher: torchrun (one per host), or srun with RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS, not one inside the other by hand",
-    "dist.init_process_group('nccl')  # without rank= and world_size=: let the launcher's environment decide",
+)
+remedy = (
+    "srun --ntasks-per-node=1 torchrun --nnodes=$SLURM_NNODES --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=$HEAD:29500 train.py  # one torchrun a host; costs nothing",
+    "dist.init_process_group('nccl')  # without rank= and world_size=: let the launcher's environment decide; costs nothing",
 )
 
 

@@ -25,10 +25,13 @@ name = "ranks-missing-at-init"
 severity = Severity.ERROR
 needs = (Evidence.INFO_LOG, Evidence.WATCHDOG)
 explains = ("HANG04", "NET10", "LOG01", "INIT07")
-remedy = (
-    "look at the named rank's own output: did its process start, and does it reach init_process_group?",
+confirm = (
     "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET torchrun …  # shows how far each rank gets",
-    "ss -tnp | grep PORT  # on the hosts of the missing ranks: can they reach rank 0's address and port?",
+    "ss -tnp | grep PORT; py-spy dump --pid PID  # on the hosts of the missing ranks: did the process start, where does it stand, does it reach rank 0's port?",
+)
+remedy = (
+    "torchrun --redirects 3 --log-dir logs …  # keeps the missing rank's own last words (an import error, a full disk); costs disk space",
+    "export NCCL_SOCKET_IFNAME=eth0  # where the missing ranks cannot reach rank 0's address: the interface that all hosts share (ip -br addr); costs nothing",
 )
 _AFTER_ALL_CAME = ("topology", "graphs", "channels")
 """Ranks compute these from what all ranks told each other in the bootstrap: then only logs are missing."""

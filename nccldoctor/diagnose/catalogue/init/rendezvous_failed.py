@@ -39,11 +39,14 @@ explains = (
     "HANG05",
     "LOG01",
 )
+confirm = (
+    "echo $(hostname) $MASTER_ADDR $MASTER_PORT $RANK $WORLD_SIZE; getent hosts $MASTER_ADDR  # on each host: one address, one port, each rank once",
+    "nc -vz $MASTER_ADDR $MASTER_PORT  # from each other host, while rank 0 waits: the port must be open; on rank 0's host: ss -ltnp | grep $MASTER_PORT",
+)
 remedy = (
-    "echo $MASTER_ADDR $MASTER_PORT $RANK $WORLD_SIZE  # on each host: one address, one port, each rank once",
-    "nc -vz $MASTER_ADDR $MASTER_PORT  # from each other host, while rank 0 waits: the port must be open",
-    "torchrun --nnodes=N --nproc-per-node=M --rdzv-backend=c10d --rdzv-endpoint=HEAD:29500 train.py  # the same on all hosts",
-    "dist.init_process_group('nccl', timeout=timedelta(minutes=30))  # only when hosts legitimately start that far apart",
+    "torchrun --nnodes=N --nproc-per-node=M --rdzv-backend=c10d --rdzv-endpoint=HEAD:29500 train.py  # the same on all hosts; costs nothing",
+    "export MASTER_PORT=$((20000 + RANDOM % 10000))  # on rank 0, given to all, where another job has the port; costs nothing",
+    "dist.init_process_group('nccl', timeout=timedelta(minutes=30))  # only when hosts legitimately start that far apart; costs half an hour until a missing host is noticed",
 )
 
 _KILLED = (-9, -7, -11, 137)
@@ -98,8 +101,8 @@ def _port(job: Job, events: list[PortInUse]) -> Found:
         hosts=job.hosts_of(events),
         remedy=(
             f"ss -ltnp 'sport = :{port or 29500}'  # who holds it: often the last run of the same job",
-            "torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0 --nnodes=1 --nproc-per-node=N train.py  # takes a free port",
-            "export MASTER_PORT=$((20000 + RANDOM % 20000))  # once, before the launcher, the same for all ranks",
+            "torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0 --nnodes=1 --nproc-per-node=N train.py  # takes a free port; costs nothing, on one host only",
+            "export MASTER_PORT=$((20000 + RANDOM % 20000))  # once, before the launcher, the same for all ranks; costs nothing",
         ),
     )
 

@@ -18,9 +18,12 @@ name = "clocks-differ"
 severity = Severity.NOTE
 needs = (Evidence.INFO_LOG,)
 explains = ()
+confirm = (
+    "chronyc tracking  # or timedatectl, on each host: is the clock synchronised, and in which zone?",
+)
 remedy = (
-    "chronyc tracking  # or timedatectl, on each host: is the clock synchronised?",
-    "export TZ=UTC  # the same zone on all hosts",
+    "sudo systemctl enable --now chrony  # on each host; costs nothing",
+    "export TZ=UTC  # the same zone on all hosts; costs local time in the logs",
 )
 SURE_SECONDS = 1.5
 """Stamps may be of whole seconds."""

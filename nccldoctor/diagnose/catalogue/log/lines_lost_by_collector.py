@@ -17,10 +17,11 @@ name = "lines-lost-by-collector"
 severity = Severity.WARNING
 needs = (Evidence.OUTPUT, Evidence.NCCL_LOG)
 explains = ("LOG01",)
+confirm = ("grep -c 'repeated\\|Suppressed\\|rate-limit' LOG  # how much was left out",)
 remedy = (
-    "export RAY_DEDUP_LOGS=0  # on the driver",
-    "export NCCL_DEBUG_FILE=/tmp/nccl_debug_%h_%p.log  # past all collectors",
-    "journald.conf: RateLimitIntervalSec=0  # costs the protection of the disk",
+    "export RAY_DEDUP_LOGS=0  # on the driver; costs longer output",
+    "export NCCL_DEBUG_FILE=/tmp/nccl_debug_%h_%p.log  # past all collectors; costs collecting the files",
+    "sudo sed -i 's/^#*RateLimitIntervalSec=.*/RateLimitIntervalSec=0/' /etc/systemd/journald.conf && sudo systemctl restart systemd-journald  # costs the protection of the disk",
 )
 
 

@@ -19,9 +19,12 @@ name = "log-overwritten"
 severity = Severity.WARNING
 needs = (Evidence.INFO_LOG, Evidence.ENVIRONMENT)
 explains = ("LOG01",)
+confirm = (
+    "echo $NCCL_DEBUG_FILE; hostname; echo $$  # in each container: the same name and pid for all of them?",
+)
 remedy = (
-    "export NCCL_DEBUG_FILE=/logs/nccl_debug_${RANK}_%h_%p.log  # in each rank's own environment",
-    "docker run --hostname …  # one host name a container, when all have pid 1",
+    "export NCCL_DEBUG_FILE=/logs/nccl_debug_${RANK}_%h_%p.log  # in each rank's own environment; costs nothing",
+    "docker run --hostname $(hostname)-$RANK …  # one host name a container, when all have pid 1; costs NVLink and shared memory between them unless NCCL_HOSTID is set alike",
 )
 
 

@@ -17,9 +17,11 @@ name = "log-truncated"
 severity = Severity.NOTE
 needs: tuple[Evidence, ...] = ()
 explains = ()
+confirm = (
+    "df -h /tmp; ls -la /tmp/nccl_debug_*  # is the disk full where the logs are written? which file is empty?",
+)
 remedy = (
-    "df -h  # is the disk full where the logs are written?",
-    "export NCCL_DEBUG_FILE=/tmp/nccl_debug_%h_%p.log  # one writer a file, so that lines stay whole",
+    "export NCCL_DEBUG_FILE=/tmp/nccl_debug_%h_%p.log  # one writer a file, so that lines stay whole; costs collecting them",
 )
 
 

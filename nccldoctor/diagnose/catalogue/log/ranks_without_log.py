@@ -18,10 +18,13 @@ name = "ranks-without-log"
 severity = Severity.WARNING
 needs = (Evidence.INFO_LOG,)
 explains = ()
+confirm = (
+    "ls logs | wc -l; grep -ho 'nranks [0-9]*' logs/* | sort | uniq -c  # how many there are, and how many there should be",
+)
 remedy = (
-    "export NCCL_DEBUG_FILE=/shared/nccl_debug_%h_%p.log  # a folder that all hosts share; else collect from each host",
-    "nccldoctor parse --partial PATH…  # when only these logs are to be looked at",
-    "nccldoctor run …  # collects all ranks' logs into one folder",
+    "export NCCL_DEBUG_FILE=/shared/nccl_debug_%h_%p.log  # a folder that all hosts share; else collect from each host; costs disk space there",
+    "nccldoctor run train.py  # collects all ranks' logs into one folder; costs less than the noise between runs",
+    "nccldoctor parse --partial PATH…  # when only these logs are to be looked at; costs the checks that need all ranks",
 )
 
 

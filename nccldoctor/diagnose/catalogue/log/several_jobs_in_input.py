@@ -17,9 +17,12 @@ name = "several-jobs-in-input"
 severity = Severity.NOTE
 needs = (Evidence.INFO_LOG, Evidence.NCCL_LOG)
 explains = ()
+confirm = (
+    "ls -lt LOGS | head; grep -ho 'commId 0x[0-9a-f]*' LOGS/* | sort | uniq -c  # which files belong together",
+)
 remedy = (
-    "nccldoctor parse FILES-OF-ONE-ATTEMPT  # when only one of them matters",
-    "export NCCL_DEBUG_FILE=/logs/$SLURM_JOB_ID/nccl_debug_%h_%p.log  # one folder a job",
+    "export NCCL_DEBUG_FILE=/logs/$SLURM_JOB_ID/nccl_debug_%h_%p.log  # one folder a job; costs nothing",
+    "nccldoctor parse FILES-OF-ONE-ATTEMPT  # when only one of them matters; costs nothing",
 )
 
 

@@ -18,10 +18,10 @@ name = "collnet-or-sharp-unavailable"
 severity = Severity.NOTE
 needs = (Evidence.NCCL_LOG,)
 explains = ()
-remedy = (
-    "unset NCCL_COLLNET_ENABLE  # where the fabric has no SHARP",
-    "sharp_hello  # where it should have: is the aggregation manager reachable?",
+confirm = (
+    "sharp_hello  # where the fabric should have SHARP: is the aggregation manager reachable?",
 )
+remedy = ("unset NCCL_COLLNET_ENABLE  # where the fabric has no SHARP; costs nothing",)
 
 
 def check(job: Job) -> Iterable[Found]:

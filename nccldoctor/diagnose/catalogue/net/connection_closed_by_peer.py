@@ -22,10 +22,12 @@ name = "connection-closed-by-peer"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("HANG04",)
-remedy = (
-    "tail -50 the log and stderr of the peer that is named  # its last words are the cause",
+confirm = (
+    "tail -50 LOG-AND-STDERR-OF-THE-PEER  # its last words are the cause",
     "dmesg -T | grep -iE 'killed process|xid|segfault'  # on the peer's host",
-    "nccldoctor run …  # keeps each rank's end: exit code, signal, last lines",
+)
+remedy = (
+    "nccldoctor run train.py  # keeps each rank's end: exit code, signal, last lines; costs less than the noise between runs",
 )
 
 

@@ -19,9 +19,12 @@ name = "hca-differs-between-hosts"
 severity = Severity.WARNING
 needs = (Evidence.NETWORK,)
 explains = ("NET03", "HANG02", "PERF01", "TOPO08")
+confirm = (
+    "for h in $HOSTS; do ssh $h 'hostname; ibdev2netdev; ibv_devinfo | grep -E \"hca_id|link_layer|state\"'; done  # which port is down or differs",
+)
 remedy = (
-    "export NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_2,mlx5_3  # per host: only the ports of the compute fabric, in rail order",
-    "ibdev2netdev; ibv_devinfo | grep -E 'hca_id|link_layer|state'  # on each host: which port is down or differs",
+    "export NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_2,mlx5_3  # per host: only the ports of the compute fabric, in rail order; costs the ports left out",
+    "scontrol update nodename=HOST state=drain reason=hca  # the host that lacks one, until it is mended; costs its GPUs",
 )
 _ITEM = re.compile(r"(\w[\w\-]*):(\d+)(?::-?\d+)*/(IB|RoCE|InfiniBand|Ethernet)\b")
 Devices = tuple[tuple[str, str], ...]

@@ -21,9 +21,13 @@ name = "ib-completion-error"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("NET10", "HANG04", "HANG01", "HANG02", "CRASH01", "CRASH03", "HANG05", "NET04")
+confirm = (
+    "for p in /sys/class/infiniband/*/ports/*/; do grep -H . $p/state $p/counters/link_downed $p/counters/symbol_error; done  # on both hosts",
+    "dmesg -T | grep -iE 'mlx5|xid|pcie' | tail -50  # on both hosts, and above all on the peer: did it die first?",
+)
 remedy = (
-    "for p in /sys/class/infiniband/*/ports/*/; do grep -H . $p/state $p/counters/link_downed; done  # on both hosts",
-    "dmesg -T | grep -iE 'mlx5|xid|pcie' | tail -50  # on both hosts",
+    "export NCCL_IB_TIMEOUT=22 NCCL_IB_RETRY_CNT=7  # where the fabric drops packets for seconds; costs minutes until a dead peer is noticed",
+    "scontrol update nodename=HOST state=drain reason=ib-errors  # the host whose counters grow, until cable or port is replaced; costs its GPUs",
 )
 
 

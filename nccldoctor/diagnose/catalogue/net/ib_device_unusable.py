@@ -22,10 +22,13 @@ name = "ib-device-unusable"
 severity = Severity.ERROR
 needs = (Evidence.NETWORK, Evidence.NCCL_LOG)
 explains = ("BACKEND02", "BACKEND03", "INIT01", "INIT07", "CRASH01", "PERF01", "BACKEND06")
+confirm = (
+    "ls /dev/infiniband; ibv_devinfo | grep -E 'hca_id|state'  # in the container: devices there, PORT_ACTIVE",
+)
 remedy = (
-    "docker run --device /dev/infiniband --ulimit memlock=-1 …  # in Kubernetes: the RDMA device plugin's resource",
-    "ibv_devinfo | grep -E 'hca_id|state'  # in the container: PORT_ACTIVE is needed",
-    "apt-get install -y libibverbs1 ibverbs-providers  # in the image",
+    "docker run --device /dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 …  # in Kubernetes: the RDMA device plugin's resource; costs nothing",
+    "apt-get install -y libibverbs1 ibverbs-providers  # in the image; costs a rebuilt image",
+    "sudo ip link set IFACE up; sudo systemctl restart opensm  # where the port is not active: RoCE interface up, InfiniBand subnet manager running; costs a short break of the fabric",
 )
 
 
@@ -64,7 +67,7 @@ def _absent(job: Job) -> Iterable[Found]:
             ranks=job.ranks_of(refused),
             hosts=job.hosts_of(refused),
             remedy=(
-                "unset NCCL_NET  # where the machine has no InfiniBand: sockets are used then",
+                "unset NCCL_NET  # where the machine has no InfiniBand: sockets are used then; costs nothing there",
                 *remedy,
             ),
         )

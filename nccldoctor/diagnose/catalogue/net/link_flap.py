@@ -18,10 +18,12 @@ name = "link-flap"
 severity = Severity.WARNING
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("NET01", "NET10", "HANG04")
+confirm = (
+    "mlxlink -d mlx5_0 -m -c; dmesg -T | grep -i mlx5 | tail -50  # cable and error counters of that port, twice a minute apart: do they grow?",
+)
 remedy = (
-    "mlxlink -d mlx5_0 -m -c  # cable and error counters of that port; swap cable or transceiver",
-    "dmesg -T | grep -i mlx5 | tail -50",
-    "export NCCL_IB_TIMEOUT=22 NCCL_IB_RETRY_CNT=7  # rides over about two minutes; a dead peer is noticed as much later",
+    "export NCCL_IB_TIMEOUT=22 NCCL_IB_RETRY_CNT=7  # rides over about two minutes; costs that a dead peer is noticed as much later",
+    "sudo mlxlink -d mlx5_0 -a TG  # trains the port anew on a drained host; where it flaps again: swap cable, then transceiver; costs a visit to the rack",
 )
 
 

@@ -21,10 +21,12 @@ name = "memlock-too-small"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "NET10", "CRASH01", "HANG04", "BUF06")
+confirm = (
+    "ulimit -l; grep 'locked memory' /proc/PID/limits  # in the job itself: must say unlimited",
+)
 remedy = (
-    "docker run --ulimit memlock=-1 …  # in a systemd unit: LimitMEMLOCK=infinity",
-    "echo '* - memlock unlimited' >> /etc/security/limits.d/rdma.conf  # Slurm: PropagateResourceLimitsExcept=MEMLOCK",
-    "ulimit -l  # in the job itself: must say unlimited",
+    "docker run --ulimit memlock=-1 --cap-add=IPC_LOCK …  # in a systemd unit: LimitMEMLOCK=infinity; costs the protection against a process that pins all memory",
+    "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf  # new logins only; Slurm: PropagateResourceLimitsExcept=MEMLOCK; costs the same",
 )
 _CALLS = ("ibv_reg_mr", "ibv_create_cq", "ibv_create_qp", "ibv_alloc_pd", "ibv_create_srq")
 

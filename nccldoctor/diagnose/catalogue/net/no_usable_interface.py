@@ -19,9 +19,9 @@ name = "no-usable-interface"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT07", "INIT01", "INIT03", "CRASH01", "NET10", "HANG04")
+confirm = ("ip -br addr; env | grep IFNAME  # which interfaces are up, and what is asked for",)
 remedy = (
-    "ip -br addr  # which interfaces are up",
-    "unset NCCL_SOCKET_IFNAME  # NCCL then chooses; or export NCCL_SOCKET_IFNAME=eth0 with a name that is there",
+    "unset NCCL_SOCKET_IFNAME  # NCCL then chooses; or export NCCL_SOCKET_IFNAME=eth0 with a name that is there; costs nothing",
 )
 
 
@@ -43,7 +43,7 @@ def check(job: Job) -> Iterable[Found]:
     else:
         why = "NCCL_SOCKET_IFNAME matches none, or there is only loopback"
     fix = (
-        (f"unset {asked[0].variable}  # or name one that is there", remedy[0]) if asked else remedy
+        (f"unset {asked[0].variable}  # or name one that is there", confirm[0]) if asked else remedy
     )
     yield Found(
         title=f"{who(job, events)} cannot find a network interface: {why}",

@@ -17,9 +17,10 @@ name = "own-name-resolves-to-loopback"
 severity = Severity.ERROR
 needs = (Evidence.OUTPUT,)
 explains = ("NET04", "INIT03", "NET10")
+confirm = ("getent hosts $(hostname)  # must print the host's routable address, not 127.0.1.1",)
 remedy = (
-    "export GLOO_SOCKET_IFNAME=eth0  # the full name of the interface that all hosts share",
-    "getent hosts $(hostname)  # must print the host's routable address: mend /etc/hosts or DNS",
+    "export GLOO_SOCKET_IFNAME=eth0  # the full name of the interface that all hosts share; costs nothing",
+    "sudo sed -i \"s/^127.0.1.1.*/$(hostname -I | cut -d' ' -f1) $(hostname)/\" /etc/hosts  # costs an edit on each host, which DHCP may make wrong again",
 )
 
 

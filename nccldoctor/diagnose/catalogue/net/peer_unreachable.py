@@ -22,10 +22,13 @@ name = "peer-unreachable"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "CRASH01", "NET10", "HANG04", "HANG02")
-remedy = (
-    "export NCCL_SOCKET_IFNAME=eth0  # the interface whose subnet all hosts share: ip -br addr",
-    "ping -I eth0 PEER; nc -zv PEER PORT  # is there a route, and does a firewall drop it?",
+confirm = (
+    "ping -c3 -I eth0 PEER; nc -zv PEER PORT  # is there a route, and does a firewall drop it? 'refused' means that the peer's process is gone",
     "cat /proc/sys/net/ipv4/ip_local_port_range  # these ports must be open between the hosts",
+)
+remedy = (
+    "export NCCL_SOCKET_IFNAME=eth0  # the interface whose subnet all hosts share: ip -br addr; costs nothing",
+    "sudo iptables -I INPUT -s 10.0.0.0/16 -j ACCEPT  # on each host, the subnet of the cluster; costs the firewall between these hosts",
 )
 _MANY_TRIES = 3
 

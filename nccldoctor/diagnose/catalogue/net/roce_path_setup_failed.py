@@ -18,11 +18,14 @@ name = "roce-path-setup-failed"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "NET10", "CRASH01", "HANG04", "NET04")
-remedy = (
-    "show_gids  # on both hosts: take the RoCE v2 row with the routable IPv4 address",
-    "unset NCCL_IB_GID_INDEX  # NCCL 2.21 and later find it; before: export NCCL_IB_GID_INDEX=3",
+confirm = (
+    "show_gids  # on both hosts: the RoCE v2 row with the routable IPv4 address must be there, with the same index",
     "ib_write_bw -d mlx5_0 -x 3 PEER  # does this pair of ports talk at all? ping -I IFACE PEER for the route",
-    "export NCCL_CROSS_NIC=0  # rails that are not connected; costs nothing on rail-optimised fabrics",
+)
+remedy = (
+    "unset NCCL_IB_GID_INDEX  # NCCL 2.21 and later find it; before: export NCCL_IB_GID_INDEX=3; costs nothing",
+    "export NCCL_IB_HCA==mlx5_0,mlx5_1  # only ports of one fabric and one kind, the same on all hosts; costs the ports left out",
+    "export NCCL_CROSS_NIC=0  # where rails are not connected; costs nothing on rail-optimised fabrics, some bandwidth on others",
 )
 
 
@@ -47,8 +50,8 @@ def check(job: Job) -> Iterable[Found]:
             ranks=job.ranks_of(mixed),
             hosts=job.hosts_of(mixed),
             remedy=(
-                "export NCCL_IB_HCA=mlx5_0,mlx5_1  # only ports of one kind, on every host",
-                *remedy[:1],
+                "export NCCL_IB_HCA=mlx5_0,mlx5_1  # only ports of one kind, on every host; costs the ports left out",
+                *confirm[:1],
             ),
         )
 

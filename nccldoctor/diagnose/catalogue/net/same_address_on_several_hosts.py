@@ -20,9 +20,12 @@ name = "same-address-on-several-hosts"
 severity = Severity.ERROR
 needs = (Evidence.NETWORK,)
 explains = ("NET04", "INIT01")
+confirm = (
+    "for h in $HOSTS; do ssh $h 'hostname; ip -br addr'; done  # which address is on several hosts",
+)
 remedy = (
-    "docker run --network host …  # Kubernetes: hostNetwork: true, or one routable address a pod",
-    "export NCCL_SOCKET_IFNAME=eth0  # an interface whose address differs on each host: ip -br addr",
+    "export NCCL_SOCKET_IFNAME=eth0  # an interface whose address differs on each host; costs nothing",
+    "docker run --network host …  # Kubernetes: hostNetwork: true, or one routable address a pod; costs the container's network isolation",
 )
 
 

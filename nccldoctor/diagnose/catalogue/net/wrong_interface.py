@@ -21,9 +21,10 @@ name = "wrong-interface"
 severity = Severity.ERROR
 needs = (Evidence.NETWORK,)
 explains = ("NET09", "NET04", "INIT01", "BACKEND02", "PERF01")
+confirm = ("ip -br addr; ip route get PEER  # which interface leads to the other hosts",)
 remedy = (
-    "export NCCL_SOCKET_IFNAME=eth0  # the interface whose subnet all hosts share: ip -br addr",
-    "export NCCL_SOCKET_IFNAME=^docker,lo,virbr,veth  # or exclude what is unfit; GLOO_SOCKET_IFNAME needs a full name",
+    "export NCCL_SOCKET_IFNAME=eth0  # the interface whose subnet all hosts share; costs nothing",
+    "export NCCL_SOCKET_IFNAME=^docker,lo,virbr,veth  # or exclude what is unfit; costs nothing; GLOO_SOCKET_IFNAME needs a full name",
 )
 
 

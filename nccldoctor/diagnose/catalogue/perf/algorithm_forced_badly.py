@@ -19,7 +19,10 @@ name = "algorithm-forced-badly"
 severity = Severity.WARNING
 needs = (Evidence.TUNING,)
 explains = ("PERF01",)
-remedy = ("unset NCCL_ALGO NCCL_PROTO  # NCCL chooses by size; measure with nccldoctor probe",)
+confirm = ("nccldoctor probe  # with and without the variable, at the sizes that the job uses",)
+remedy = (
+    "unset NCCL_ALGO NCCL_PROTO  # NCCL chooses by size; costs nothing unless the probe says otherwise",
+)
 LARGE_BYTES = 4 << 20
 SMALL_BYTES = 16 << 10
 _PROTOCOLS = {"0": "LL", "1": "LL128", "2": "SIMPLE"}
@@ -52,7 +55,9 @@ def check(job: Job) -> Iterable[Found]:
                 evidence=lines([setting.event, *wrong], 3),
                 ranks=job.ranks_of(s.event for s in named(job, "NCCL_PROTO")),
                 confidence=Confidence.MEDIUM,
-                remedy=("unset NCCL_PROTO  # NCCL chooses by size; measure with nccldoctor probe",),
+                remedy=(
+                    "unset NCCL_PROTO  # NCCL chooses by size; costs nothing unless nccldoctor probe says otherwise",
+                ),
             )
 
 

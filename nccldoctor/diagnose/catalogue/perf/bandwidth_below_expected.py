@@ -23,10 +23,13 @@ name = "bandwidth-below-expected"
 severity = Severity.WARNING
 needs = (Evidence.BANDWIDTH,)
 explains = ()
+confirm = (
+    "nccldoctor probe --levers; nccldoctor topo  # which layer costs the speed; are all links up, and which GPUs do they join",
+    "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH  # for one run: which transport each pair uses, how many channels",
+)
 remedy = (
-    "nccldoctor probe --levers  # which layer costs the speed",
-    "nccldoctor topo  # are all links up, and which GPUs do they join",
-    "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH  # which transport each pair uses",
+    "unset NCCL_P2P_DISABLE NCCL_SHM_DISABLE NCCL_IB_DISABLE NCCL_ALGO NCCL_PROTO NCCL_MAX_NCHANNELS  # where any is set; costs nothing unless the fault that it hid comes back",
+    "scontrol update nodename=HOST state=drain reason=slow  # where one pair or host is slow and nothing is set; costs its GPUs",
 )
 
 SEVERE = 0.3
@@ -188,7 +191,7 @@ def _late(job: Job, rows: Iterable[BandwidthRow]) -> Iterable[Found]:
             hosts=(host,) if host else (),
             remedy=(
                 "py-spy dump --pid PID  # what this rank does instead",
-                "top -H  # is its CPU taken",
+                "top -H -b -n1 | head -20  # is its CPU taken",
             ),
         )
 

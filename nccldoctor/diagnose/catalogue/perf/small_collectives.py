@@ -17,10 +17,13 @@ name = "small-collectives"
 severity = Severity.NOTE
 needs = (Evidence.CALLS, Evidence.RECORDER)
 explains = ()
+confirm = (
+    "nccldoctor run --trace-calls train.py  # the histogram of sizes, and the lines that make the small calls",
+)
 remedy = (
     "DistributedDataParallel(model, bucket_cap_mb=100)  # larger buckets; costs overlap at the end of backward",
-    "torch.cat([p.grad.flatten() for p in params])  # one all_reduce for many small tensors",
-    "dist._coalescing_manager(…)  # or one group call for many small collectives",
+    "flat = torch.cat([p.grad.flatten() for p in params]); dist.all_reduce(flat)  # one call for many small tensors; costs a copy",
+    "metrics = torch.stack([loss, accuracy]); dist.all_reduce(metrics)  # every N steps instead of each on its own; costs fresh numbers",
 )
 SMALL_BYTES = 32 << 10
 LEAST_CALLS = 200

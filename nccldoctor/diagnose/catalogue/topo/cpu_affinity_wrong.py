@@ -19,11 +19,13 @@ name = "cpu-affinity-wrong"
 severity = Severity.WARNING
 needs = (Evidence.INFO_LOG,)
 explains = ("PERF01", "HANG03")
+confirm = (
+    "nvidia-smi topo -m; grep Cpus_allowed_list /proc/PID/status  # the column CPU Affinity of the rank's GPU, against the CPUs that it may use",
+)
 remedy = (
-    "srun --cpu-bind=verbose,cores --gpus-per-task=1 --gpu-bind=closest …  # Slurm: CPUs beside the GPU",
-    "nvidia-smi topo -m  # the column CPU Affinity, against: grep Cpus_allowed_list /proc/PID/status",
-    "numactl --cpunodebind=NODE --membind=NODE python …  # per rank, with NODE of its GPU; or leave binding to NCCL: no --cpu-bind, no taskset",
-    "docker run --cpuset-cpus=…, Kubernetes: topologyManagerPolicy: single-numa-node  # where the set comes from the container",
+    "srun --cpu-bind=cores --gpus-per-task=1 --gpu-bind=closest …  # Slurm: CPUs beside the GPU; costs freedom of the scheduler",
+    "numactl --cpunodebind=NODE --membind=NODE python train.py  # per rank, with NODE of its GPU; costs memory of the other node; or no --cpu-bind and no taskset at all: NCCL then binds itself",
+    "docker run --cpuset-cpus=0-63 …  # Kubernetes: topologyManagerPolicy: single-numa-node; costs placing fewer pods a host",
 )
 
 

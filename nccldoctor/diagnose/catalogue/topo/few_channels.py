@@ -24,10 +24,14 @@ name = "few-channels"
 severity = Severity.WARNING
 needs = (Evidence.INFO_LOG, Evidence.GRAPH)
 explains = ("PERF01",)
+confirm = (
+    "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH  # for one run: compare 'Pattern 4 … nChannels' on each host",
+    "nvidia-smi nvlink -s; grep -rinE 'max_?ctas' train.py  # on the host with the fewest: all links active? a limit in the program?",
+)
 remedy = (
-    "unset NCCL_MAX_NCHANNELS NCCL_MAX_CTAS NCCL_MIN_NCHANNELS NCCL_GRAPH_FILE; grep -i ctas train.py  # also ncclConfig.maxCTAs in the program",
-    "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH  # compare 'Pattern 4 … nChannels' on each host",
-    "nvidia-smi nvlink -s  # on the host with the fewest channels: all links active?",
+    "unset NCCL_MAX_NCHANNELS NCCL_MAX_CTAS NCCL_MIN_NCHANNELS NCCL_GRAPH_FILE  # costs the SMs that more channels use: one each, during collectives",
+    "options = dist.ProcessGroupNCCL.Options(); options.config.max_ctas = 32  # where the program limits it (ncclConfig.maxCTAs); costs SMs during collectives",
+    "scontrol update nodename=HOST state=drain reason=nvlink  # the host with missing links; costs its GPUs",
 )
 
 _RING = 4

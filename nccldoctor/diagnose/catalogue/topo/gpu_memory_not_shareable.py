@@ -22,11 +22,14 @@ name = "gpu-memory-not-shareable"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "INIT07", "NET10", "HANG04", "CRASH01", "TOPO01", "TOPO15")
+confirm = (
+    "NCCL_P2P_DISABLE=1 torchrun …  # for one run only: if it passes, this is the reason; it costs bandwidth, so take it out again",
+    "cat /proc/cmdline; readlink /proc/self/ns/ipc /proc/self/ns/pid  # AMD: iommu=pt must be there; the same namespaces in all ranks of a host",
+)
 remedy = (
-    "NCCL_P2P_DISABLE=1 for one run proves it; it costs bandwidth, so take it out again",
-    "docker run --ipc=host --pid=host …  # or all ranks of a host in one container",
-    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False for one run  # memory from expandable segments is not shareable everywhere",
-    "cat /proc/cmdline  # AMD: iommu=pt must be there; then rocm-smi --showtopo, amd-smi topology",
+    "docker run --ipc=host --pid=host …  # or all ranks of a host in one container; costs isolation between them",
+    "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False  # where the memory comes from expandable segments; costs more fragmentation",
+    "sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub && sudo update-grub && sudo reboot  # AMD, where the IOMMU translates; costs a reboot",
 )
 
 _HOST_MEMORY = "export NCCL_CUMEM_HOST_ENABLE=0  # 2.24 to 2.27 share host memory in a way that needs peer access"

@@ -18,10 +18,10 @@ name = "gpu-topology-unreadable"
 severity = Severity.WARNING
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("TOPO01", "TOPO05", "TOPO06", "TOPO07", "PERF01")
+confirm = ("ls -l /sys/bus/pci/devices /sys/class/kfd/kfd/topology/nodes  # inside the container",)
 remedy = (
-    "docker run -v /sys:/sys:ro …  # do not mask /sys; with gVisor or chroot, mount it",
-    "docker run --device=/dev/kfd --device=/dev/dri --group-add video --security-opt seccomp=unconfined …  # AMD",
-    "ls -l /sys/bus/pci/devices /sys/class/kfd/kfd/topology/nodes  # inside the container",
+    "docker run -v /sys:/sys:ro …  # do not mask /sys; with gVisor or chroot, mount it; costs showing the host's devices to the container",
+    "docker run --device=/dev/kfd --device=/dev/dri --group-add video --security-opt seccomp=unconfined …  # AMD; costs the seccomp filter",
 )
 
 

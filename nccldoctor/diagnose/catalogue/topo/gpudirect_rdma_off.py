@@ -26,10 +26,14 @@ name = "gpudirect-rdma-off"
 severity = Severity.WARNING
 needs = (Evidence.INFO_LOG,)
 explains = ("PERF01",)
+confirm = (
+    "lsmod | grep -E 'nvidia_peermem|nv_peer_mem'; modinfo nvidia | grep license; nvidia-smi topo -m  # the module, or open kernel modules (dma-buf); GPU and NIC should be PIX or PXB",
+    "lspci -vvv | grep ACSCtl  # ACS must be off: SrcValid-",
+)
 remedy = (
-    "lsmod | grep nvidia_peermem || sudo modprobe nvidia-peermem  # on each host; with dma-buf (open kernel modules, 5.12+) it is not needed",
-    "unset NCCL_NET_GDR_LEVEL NCCL_NET_GDR_READ NCCL_DMABUF_ENABLE  # or NCCL_NET_GDR_LEVEL=PHB where NIC and GPU share a CPU but no switch",
-    "nvidia-smi topo -m  # GPU and NIC should be PIX or PXB; then: lspci -vvv | grep ACSCtl  # ACS must be off (SrcValid-)",
+    "sudo modprobe nvidia-peermem  # on each host, and in /etc/modules-load.d to keep it; costs nothing; not needed with dma-buf (open kernel modules, Linux 5.12 and later)",
+    "unset NCCL_NET_GDR_LEVEL NCCL_NET_GDR_READ NCCL_DMABUF_ENABLE  # costs nothing",
+    "export NCCL_NET_GDR_LEVEL=PHB  # where NIC and GPU share a CPU but no switch; costs PCIe bandwidth through the CPU: keep it only if nccldoctor probe is faster",
 )
 
 _SETTINGS = (

@@ -18,10 +18,13 @@ name = "host-setup-advice"
 severity = Severity.WARNING
 needs = (Evidence.NCCL_LOG,)
 explains = ()
+confirm = (
+    "cat /proc/cmdline /proc/sys/kernel/numa_balancing; env | grep HSA_  # what is missing on this host",
+)
 remedy = (
-    "add the missing words (iommu=pt, amd_iommu=on) to GRUB_CMDLINE_LINUX, update-grub, reboot  # on each host",
-    "sudo sysctl kernel.numa_balancing=0  # and in /etc/sysctl.d to keep it",
-    "export HSA_FORCE_FINE_GRAIN_PCIE=1  # peer-to-peer over PCIe on AMD GPUs",
+    "sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt amd_iommu=on /' /etc/default/grub && sudo update-grub && sudo reboot  # on each host; costs a reboot",
+    "sudo sysctl kernel.numa_balancing=0  # and in /etc/sysctl.d to keep it; costs pages that move to the CPU that uses them",
+    "export HSA_FORCE_FINE_GRAIN_PCIE=1  # peer-to-peer over PCIe on AMD GPUs; costs nothing",
 )
 
 

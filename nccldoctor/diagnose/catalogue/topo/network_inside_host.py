@@ -26,10 +26,13 @@ name = "network-inside-host"
 severity = Severity.WARNING
 needs = (Evidence.INFO_LOG, Evidence.NCCL_LOG)
 explains = ("BACKEND02", "TOPO01", "PERF01", "INIT01", "NET10", "CRASH01", "HANG04")
+confirm = (
+    "for c in $CONTAINERS; do docker exec $c sh -c 'hostname; readlink /proc/self/ns/ipc /proc/self/ns/uts; df /dev/shm | tail -1; echo $NCCL_HOSTID'; done  # names and namespaces must be the same on one machine",
+)
 remedy = (
-    "docker run --ipc=host --uts=host --network=host …  # all ranks of a machine; or one container with all of its GPUs",
-    "export NCCL_HOSTID=$(cat /proc/sys/kernel/random/boot_id)  # the same on all containers of a machine, another on each machine; they must share /dev/shm",
-    "Kubernetes: one pod a node with all GPUs, instead of one pod a GPU",
+    "docker run --ipc=host --uts=host --network=host …  # all ranks of a machine; or one container with all of its GPUs; costs isolation between them",
+    "export NCCL_HOSTID=$(cat /proc/sys/kernel/random/boot_id)  # the same on all containers of a machine that share /dev/shm, another on each machine; costs nothing",
+    "kubectl set resources statefulset NAME --limits=nvidia.com/gpu=8  # one pod a node with all GPUs, instead of one pod a GPU; costs scheduling single GPUs",
 )
 
 

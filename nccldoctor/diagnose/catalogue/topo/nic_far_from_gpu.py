@@ -22,11 +22,12 @@ name = "nic-far-from-gpu"
 severity = Severity.WARNING
 needs = (Evidence.GRAPH, Evidence.HOST_STATE)
 explains = ("PERF01", "TOPO05")
+confirm = (
+    "echo $NCCL_IB_HCA; ibstat | grep -E \"CA '|State|Physical\"; nvidia-smi topo -m  # what is chosen, whether the near NIC's port is down, GPU against NIC rows: PIX or PXB is near, SYS is far",
+)
 remedy = (
-    "echo $NCCL_IB_HCA; unset NCCL_IB_HCA  # or list all HCAs of the compute rails, the near ones too",
-    "ibstat | grep -E \"CA '|State|Physical\"  # is the near NIC's port down?",
-    "nvidia-smi topo -m  # GPU against NIC rows: PIX or PXB is near, SYS is far",
-    "export NCCL_TOPO_FILE=/path/of/the/cloud's/topo.xml  # virtual machines",
+    "unset NCCL_IB_HCA  # or list all HCAs of the compute rails, the near ones too; costs nothing",
+    "export NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml  # virtual machines: the cloud's file for this machine type; costs nothing",
 )
 
 

@@ -20,9 +20,12 @@ name = "no-transport-between-ranks"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "INIT07", "NET10", "HANG04", "CRASH01")
+confirm = (
+    "env | grep -E 'NCCL_(P2P|SHM|IB|NET|HOSTID)'; nvidia-smi topo -p2p r; df -h /dev/shm; ip -br addr  # which of the three ways is switched off or missing",
+)
 remedy = (
-    "unset NCCL_P2P_DISABLE NCCL_SHM_DISABLE NCCL_IB_DISABLE NCCL_NET NCCL_HOSTID  # then look which of them was needed, and why",
-    "docker run --ipc=host …  # or a NCCL_HOSTID of its own for each container, which sends them over the network, slower",
+    "unset NCCL_P2P_DISABLE NCCL_SHM_DISABLE NCCL_IB_DISABLE NCCL_NET NCCL_HOSTID  # costs nothing; then look which of them was needed, and why",
+    "docker run --ipc=host …  # costs isolation between the containers; or a NCCL_HOSTID of its own for each container, which costs speed: they then use the network",
 )
 
 _SWITCHES = ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE")

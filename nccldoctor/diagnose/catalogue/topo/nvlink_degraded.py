@@ -20,10 +20,12 @@ name = "nvlink-degraded"
 severity = Severity.ERROR
 needs = (Evidence.HOST_STATE,)
 explains = ("PERF01", "TOPO02", "TOPO07", "TOPO08")
+confirm = (
+    "nvidia-smi nvlink -s -i INDEX; nvidia-smi nvlink -e -i INDEX; systemctl status nvidia-fabricmanager  # which link, its errors, and whether the fabric manager set it up",
+)
 remedy = (
-    "nvidia-smi nvlink -s -i INDEX; nvidia-smi nvlink -e -i INDEX  # which link, and its errors",
-    "systemctl status nvidia-fabricmanager",
-    "nvidia-smi --gpu-reset -i INDEX  # when nothing runs on it; then reseat or replace",
+    "sudo nvidia-smi --gpu-reset -i INDEX  # when nothing runs on it; with NVSwitch all GPUs of the host together: sudo nvidia-smi -r; costs what runs on them",
+    "scontrol update nodename=HOST state=drain reason=nvlink  # where the link stays down: the GPU or baseboard is to be replaced; costs the host until then",
 )
 
 SLOWER = 0.95

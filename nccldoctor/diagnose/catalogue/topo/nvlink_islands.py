@@ -21,10 +21,11 @@ name = "nvlink-islands"
 severity = Severity.WARNING
 needs = (Evidence.GRAPH, Evidence.HOST_STATE)
 explains = ("PERF01",)
+confirm = ("nvidia-smi topo -m  # which GPUs NV# joins, and which only PIX, PHB or SYS",)
 remedy = (
-    "export CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7  # in the order of the islands, so that neighbouring ranks share one",
-    "make tensor- and pipeline-parallel groups no larger than an island, with their ranks inside one",
-    "unset NCCL_GRAPH_FILE NCCL_RINGS CUDA_DEVICE_ORDER  # an order forced by hand hides the one that NCCL finds",
+    "export CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7  # in the order of the islands, so that neighbouring ranks share one; costs nothing",
+    "init_device_mesh('cuda', (2, 4), mesh_dim_names=('dp', 'tp'))  # tensor-parallel groups no larger than an island; costs freedom in choosing their size",
+    "unset NCCL_GRAPH_FILE NCCL_RINGS CUDA_DEVICE_ORDER  # an order forced by hand hides the one that NCCL finds; costs nothing",
 )
 
 

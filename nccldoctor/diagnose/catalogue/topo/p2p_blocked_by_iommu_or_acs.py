@@ -23,10 +23,12 @@ name = "p2p-blocked-by-iommu-or-acs"
 severity = Severity.ERROR
 needs = (Evidence.KERNEL, Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("NET01", "NET10", "HANG01", "HANG02", "HANG04", "COLL06", "CRASH01", "TOPO15", "PERF01")
+confirm = (
+    "dmesg | grep -iE 'DMAR|AMD-Vi|IO_PAGE_FAULT'; lspci -vvv | grep ACSCtl; cat /proc/cmdline  # proof before and after the change",
+)
 remedy = (
-    "add iommu=pt to the kernel command line (intel_iommu=on iommu=pt, or amd_iommu=on iommu=pt), then reboot  # GRUB_CMDLINE_LINUX, update-grub",
-    "for b in $(lspci -d '*:*:0604' | cut -d' ' -f1); do sudo setpci -s $b ECAP_ACS+0x6.w=0000; done  # ACS off until the next boot; weakens isolation between virtual machines",
-    "dmesg | grep -iE 'DMAR|AMD-Vi|IO_PAGE_FAULT'; lspci -vvv | grep ACSCtl  # proof before and after",
+    "for b in $(lspci -d '*:*:0604' | cut -d' ' -f1); do sudo setpci -s $b ECAP_ACS+0x6.w=0000; done  # ACS off until the next boot; costs isolation between virtual machines",
+    "sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub && sudo update-grub && sudo reboot  # with intel_iommu=on or amd_iommu=on; costs a reboot",
 )
 
 _LOCAL_PROTECTION = 4

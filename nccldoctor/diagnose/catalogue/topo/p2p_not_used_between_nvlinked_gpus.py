@@ -27,11 +27,13 @@ name = "p2p-not-used-between-nvlinked-gpus"
 severity = Severity.WARNING
 needs = (Evidence.INFO_LOG, Evidence.NCCL_LOG)
 explains = ("TOPO07", "PERF01", "PERF04")
+confirm = (
+    "nvidia-smi topo -p2p r; nvidia-smi nvlink -s; env | grep -E 'NCCL_(P2P|SHM)'; grep -rs P2P ~/.nccl.conf /etc/nccl.conf  # every pair must say OK, every link show its speed, no variable be set",
+)
 remedy = (
-    "unset NCCL_P2P_DISABLE NCCL_P2P_LEVEL; grep -rs P2P ~/.nccl.conf /etc/nccl.conf  # then look for what they hid",
-    "nvidia-smi topo -p2p r; nvidia-smi nvlink -s  # every pair must say OK, every link must show its speed",
-    "docker run --ipc=host …  # or all ranks of a host in one container: peers must share the IPC namespace",
-    "virtualization off? sudo setpci -s BRIDGE ECAP_ACS+0x6.w=0000; kernel parameter iommu=pt  # ACS and IOMMU block peer access; needs root and, for iommu, a reboot",
+    "unset NCCL_P2P_DISABLE NCCL_P2P_LEVEL  # costs nothing unless the hang that they hid comes back: then ACS or the IOMMU is to be mended",
+    "docker run --ipc=host …  # or all ranks of a host in one container: peers must share the IPC namespace; costs that isolation",
+    "for b in $(lspci -d '*:*:0604' | cut -d' ' -f1); do sudo setpci -s $b ECAP_ACS+0x6.w=0000; done  # ACS off until the next boot; costs isolation between virtual machines; the IOMMU: iommu=pt on the kernel command line, costs a reboot",
 )
 
 

@@ -22,10 +22,13 @@ name = "partitioned-gpu"
 severity = Severity.WARNING
 needs = (Evidence.OUTPUT, Evidence.HOST_STATE)
 explains = ("INIT06", "TOPO01", "PERF01", "BUF06", "CRASH01", "HANG04", "NET10")
+confirm = (
+    "nvidia-smi -L; nvidia-smi -q | grep -iE 'MIG Mode|Virtualization Mode' -A2  # slices, or a virtual GPU",
+)
 remedy = (
-    "nvidia-smi mig -dci; nvidia-smi mig -dgi; sudo nvidia-smi -i GPU -mig 0  # whole GPUs again; ends what runs on the slices",
-    "export NCCL_CUMEM_ENABLE=0  # vGPU without memory pools: NCCL then uses plain allocations; it costs user-buffer registration",
-    "ask the hypervisor's administrator for a pass-through GPU, or a vGPU profile with peer-to-peer (a full-size C profile) and UVM enabled",
+    "sudo nvidia-smi mig -dci; sudo nvidia-smi mig -dgi; sudo nvidia-smi -i GPU -mig 0  # whole GPUs again; costs what runs on the slices",
+    "export NCCL_CUMEM_ENABLE=0  # until a profile with memory pools is there: NCCL then uses plain allocations; costs user-buffer registration and NVLS",
+    "virsh edit VM  # a pass-through GPU, or a vGPU profile with peer-to-peer (a full-size C profile) and UVM enabled; costs sharing that GPU",
 )
 
 

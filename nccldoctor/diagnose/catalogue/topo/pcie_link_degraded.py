@@ -19,10 +19,12 @@ name = "pcie-link-degraded"
 severity = Severity.WARNING
 needs = (Evidence.HOST_STATE, Evidence.GRAPH)
 explains = ("PERF01", "TOPO08")
+confirm = (
+    "nvidia-smi -q -d PERFORMANCE | grep -A20 'GPU Link Info'; lspci -vvv -s BUS | grep -e LnkCap -e LnkSta  # again, while it works: what slot and card agreed on",
+)
 remedy = (
-    "nvidia-smi -q -d PERFORMANCE | grep -A20 'GPU Link Info'  # again, while it works",
-    "lspci -vvv -s BUS | grep -e LnkCap -e LnkSta  # what slot and card agreed on",
-    "reseat the card or its riser; look at the BIOS's bifurcation",
+    "sudo shutdown -h now  # then reseat the card or its riser, and look at the BIOS's bifurcation; costs a visit to the rack",
+    "scontrol update nodename=HOST state=drain reason=pcie  # until then; costs its GPUs",
 )
 
 BUSY_PERCENT = 20

@@ -19,10 +19,12 @@ name = "slow-path-between-gpus"
 severity = Severity.WARNING
 needs = (Evidence.GRAPH, Evidence.HOST_STATE)
 explains = ("PERF01",)
+confirm = (
+    "nvidia-smi topo -m; nvidia-smi nvlink -s -i GPU; nvidia-smi -q -i GPU | grep -A8 'PCI'  # that GPU's row beside its siblings' rows; lost links, slot, width",
+)
 remedy = (
-    "nvidia-smi topo -m  # the row of that GPU beside its siblings' rows",
-    "nvidia-smi nvlink -s -i GPU; nvidia-smi -q -i GPU | grep -A8 'PCI'  # lost links, slot, width",
-    "move the card to the slot beside its siblings, or leave that GPU out of the job: CUDA_VISIBLE_DEVICES without it",
+    "export CUDA_VISIBLE_DEVICES=0,1,2,4,5,6,7  # without that GPU, until it is mended; costs its share of the speed",
+    "sudo shutdown -h now  # then move the card to the slot beside its siblings; costs a visit to the rack",
 )
 
 _NEAR = NEARNESS["PXB"]

@@ -21,10 +21,11 @@ name = "topology-differs-between-hosts"
 severity = Severity.WARNING
 needs = (Evidence.GRAPH, Evidence.HOST_STATE)
 explains = ("TOPO07", "PERF01")
+confirm = (
+    "for h in $HOSTS; do ssh $h 'nvidia-smi topo -m; lspci -vv | grep -E \"NVIDIA|Mellanox|LnkSta:\"; ibstat' > topo-$h.txt; done; diff topo-A.txt topo-B.txt  # cards, widths, ports",
+)
 remedy = (
-    "nvidia-smi topo -m > topo-$(hostname).txt  # on each host, then: diff two of them",
-    "cordon the odd host (scontrol update nodename=HOST state=drain reason=topology; kubectl cordon HOST) and run without it",
-    "lspci -vv | grep -E 'NVIDIA|Mellanox|LnkSta:'; ibstat  # on the odd host: cards, widths, ports",
+    "scontrol update nodename=HOST state=drain reason=topology  # or: kubectl cordon HOST; run without the odd host; costs its GPUs until it is mended",
 )
 
 

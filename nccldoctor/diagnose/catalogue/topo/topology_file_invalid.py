@@ -19,11 +19,12 @@ name = "topology-file-invalid"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "INIT07", "NET10", "HANG04", "CRASH01", "TOPO10")
+confirm = (
+    "ls -l $NCCL_TOPO_FILE $NCCL_GRAPH_FILE; python3 -c 'import xml.dom.minidom,sys; xml.dom.minidom.parse(sys.argv[1])' $NCCL_TOPO_FILE  # is it inside the container? is it whole?",
+)
 remedy = (
-    "unset NCCL_TOPO_FILE NCCL_GRAPH_FILE  # bare metal needs neither",
-    "python3 -c 'import xml.dom.minidom,sys; xml.dom.minidom.parse(sys.argv[1])' $NCCL_TOPO_FILE  # is it whole? is it inside the container?",
-    "AWS: update aws-ofi-nccl to 1.11 or later, which writes the file itself; older ones shipped files that lack attributes",
-    "NCCL_TOPO_DUMP_FILE=topo.xml python …  # writes a valid file on such a machine; clouds ship theirs with image or plugin",
+    "unset NCCL_TOPO_FILE NCCL_GRAPH_FILE  # bare metal needs neither; costs nothing there, and NIC placement on virtual machines",
+    "NCCL_TOPO_DUMP_FILE=topo.xml python train.py  # writes a valid file on such a machine; clouds ship theirs with image or plugin (AWS: aws-ofi-nccl 1.11 and later); costs one run",
 )
 
 

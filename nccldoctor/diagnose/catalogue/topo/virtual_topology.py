@@ -22,10 +22,13 @@ name = "virtual-topology"
 severity = Severity.WARNING
 needs = (Evidence.INFO_LOG,)
 explains = ("TOPO05", "TOPO06", "TOPO17", "PERF01")
+confirm = (
+    "lspci -t | head; ls /opt/microsoft/*topo*.xml /usr/share/*/nccl*topo*.xml 2>/dev/null; echo $NCCL_TOPO_FILE  # a flat bus, and which files the image has",
+)
 remedy = (
-    "export NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml  # Azure HPC images have one per machine type",
-    "install the cloud's NCCL plugin package: AWS aws-ofi-nccl and Google gIB bring and set their topology file",
-    "NCCL_TOPO_DUMP_FILE=topo.xml on a bare-metal twin of the machine writes one that can be used here",
+    "export NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml  # Azure: one per machine type, mounted into the container; costs nothing",
+    "docker build --build-arg PLUGIN=aws-ofi-nccl .  # AWS aws-ofi-nccl and Google gIB bring and set their topology file; costs a new image",
+    "NCCL_TOPO_DUMP_FILE=topo.xml python train.py  # on a bare-metal twin of the machine: writes a file that can be used here; costs one run there",
 )
 
 
