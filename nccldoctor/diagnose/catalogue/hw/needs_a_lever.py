@@ -33,9 +33,11 @@ explains = (
     "NET04",
     "NET10",
 )
+confirm = (
+    "nccldoctor topo; nccldoctor probe --levers  # links, islands and what is degraded; the same layers, without the job",
+)
 remedy = (
-    "nccldoctor topo  # links, islands and what is degraded",
-    "nccldoctor probe --levers  # the same layers, without the job",
+    "scontrol update nodename=HOST state=drain reason=nccl-layer  # where the probe shows the same layer at fault on one host, until it is mended; costs its GPUs",
 )
 
 
@@ -60,6 +62,7 @@ def check(job: Job) -> Iterable[Found]:
         ),
         remedy=(
             f"export {setting}  # only until it is mended; it costs: {mended.cost}",
+            *confirm,
             *remedy,
         ),
     )
