@@ -31,7 +31,7 @@ def _read(name: str) -> Diagnosis:
         severity=module.severity,
         needs=module.needs,
         explains=module.explains,
-        confirm=getattr(module, "confirm", ()),
+        confirm=module.confirm,
         remedy=module.remedy,
         documentation=module.__doc__ or "",
         check=module.check,

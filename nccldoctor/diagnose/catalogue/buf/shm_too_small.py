@@ -3,7 +3,7 @@
 GPUs of one host that cannot copy directly, and host buffers of network proxies, need segments there; containers get 64
 MB by default. Segments that killed processes left behind fill it too. `maxSharedMem` in NCCL's lines is memory inside
 the GPU's multiprocessors and has nothing to do with this. A segment that is not found when attaching is not a lack of
-room: the ranks sit in different containers (BUF08).
+room: the ranks sit in different containers (TOPO13).
 """
 
 from collections.abc import Iterable, Sequence
