@@ -127,12 +127,18 @@ class PythonException(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreTimeout(Event):
-    """`Timed out after 9 seconds waiting for clients. 1/2 clients joined.`, store and rendezvous time-outs."""
+    """`Timed out after 9 seconds waiting for clients. 1/2 clients joined.`, store and rendezvous time-outs.
+
+    `group` and `member` are from the key that was waited for: the number of a process group, and the rank inside it
+    that should have written the key.
+    """
 
     what: str
     joined: int | None = None
     expected: int | None = None
     address: str | None = None
+    group: int | None = None
+    member: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

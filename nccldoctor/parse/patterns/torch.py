@@ -133,6 +133,14 @@ TEXT = [
     ),
     Pattern(
         torch.StoreTimeout,
+        "ms, keys: /default_pg/0//",
+        r"(?P<what>wait timeout after \d+ms, keys: /default_pg/0//(?P<group>\d+)//[a-z]+//0/(?P<member>\d+))",
+        {
+            "2.5+": "torch.distributed.DistStoreError: wait timeout after 6000ms, keys: /default_pg/0//2//cpu//0/2"
+        },
+    ),
+    Pattern(
+        torch.StoreTimeout,
         "wait timeout after ",
         r"(?P<what>wait timeout after \d+ms, keys: \S+)",
         {"2.5+": "torch.distributed.DistStoreError: wait timeout after 3000ms, keys: /missing"},

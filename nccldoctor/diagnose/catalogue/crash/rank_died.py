@@ -33,7 +33,17 @@ code = "CRASH01"
 name = "rank-died"
 severity = Severity.ERROR
 needs = (Evidence.LAUNCHER, Evidence.OUTPUT, Evidence.RAS, Evidence.KERNEL)
-explains = ("HANG01", "HANG02", "HANG04", "HANG05", "HANG06", "NET10", "INIT01", "INIT03")
+explains = (
+    "HANG01",
+    "HANG02",
+    "HANG04",
+    "HANG05",
+    "HANG06",
+    "NET10",
+    "INIT01",
+    "INIT03",
+    "INIT10",
+)
 confirm = (
     "dmesg -T | grep -i -E 'killed process|oom|segfault|Xid'  # on the named host, at the time of death",
     "torchrun --redirects 3 --log-dir logs …  # keeps each rank's own last words for the next time",

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from nccldoctor.diagnose import places
 from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.store_keys import out_of_step
 from nccldoctor.diagnose.words import lines, ranges, who_ranks
 from nccldoctor.model.events.state import RecorderDump
 from nccldoctor.model.events.torch import PythonException, Stack, StackFrame
@@ -23,7 +24,7 @@ code = "INIT10"
 name = "group-created-by-some-ranks"
 severity = Severity.ERROR
 needs = (Evidence.STACKS, Evidence.RECORDER, Evidence.OUTPUT)
-explains = ("HANG01", "HANG02", "HANG04", "INIT03", "COLL03")
+explains = ("HANG01", "HANG02", "HANG04", "INIT03", "COLL03", "CRASH01")
 confirm = (
     "TORCH_DISTRIBUTED_DEBUG=DETAIL TORCH_CPP_LOG_LEVEL=INFO torchrun …  # each rank then logs the groups that it makes, in order; for one run",
 )
@@ -48,8 +49,8 @@ _BARRIER = re.compile(
 
 
 def check(job: Job) -> Iterable[Found]:
-    """By where the ranks stand, else by PyTorch's own barrier, else by groups that dumps disagree on."""
-    found = _by_stacks(job) or _by_barrier(job) or _by_dumps(job)
+    """By where the ranks stand, else by the store's keys or PyTorch's own barrier, else by groups that dumps disagree on."""
+    found = _by_stacks(job) or out_of_step(job) or _by_barrier(job) or _by_dumps(job)
     if found is not None:
         yield found
 
@@ -147,15 +148,19 @@ def _stack(rank: int, *frames: str) -> str:
 
 
 _USER = '  File "/home/user/train.py", line {} in main'
+_KEY = "[rank{}]: torch.distributed.DistStoreError: wait timeout after 6000ms, keys: /default_pg/0//{}//cpu//0/{}\n"
 fires_on = {
+    "store keys of one group": _KEY.format(0, 2, 2) + _KEY.format(1, 2, 2),
+    "store keys of two groups": _KEY.format(0, 3, 1) + _KEY.format(1, 2, 2) + _KEY.format(2, 3, 1),
     "stacks": (
         _stack(0, _FRAME.format(5863, "new_group").rstrip(), _USER.format(20))
         + _stack(1, _FRAME.format(3252, "all_reduce").rstrip(), _USER.format(31))
-    )
+    ),
 }
 silent_on = {
+    "a key of the first group": "[rank1]: torch.distributed.DistStoreError: wait timeout after 6000ms, keys: /default_pg/0//cpu//0/0",
     "all create it": (
         _stack(0, _FRAME.format(5863, "new_group").rstrip(), _USER.format(20))
         + _stack(1, _FRAME.format(5863, "new_group").rstrip(), _USER.format(20))
-    )
+    ),
 }

@@ -84,10 +84,12 @@ def check(job: Job) -> Iterable[Found]:
 
 
 def _before_work(job: Job) -> list[StoreTimeout]:
-    """Time-outs of processes that had no communicator yet; later ones are consequences of whatever broke the job."""
+    """Time-outs of processes that had no communicator or group yet; later ones follow from whatever broke the job."""
     done = {p.id for e in job.events(CommComplete) if (p := job.process_of(e))}
     return [
-        e for e in job.events(StoreTimeout) if (p := job.process_of(e)) is None or p.id not in done
+        e
+        for e in job.events(StoreTimeout)
+        if e.group is None and ((p := job.process_of(e)) is None or p.id not in done)
     ]
 
 
