@@ -1,13 +1,14 @@
-"""Writes flight-recorder dumps of an invented job, shaped as PyTorch 2.11 writes them: pickle protocol 2, format 2.10.
+"""Writes flight-recorder dumps of an invented job, byte for byte as PyTorch writes them, format 2.10.
 
 `python benchmarks/recorder_dumps.py FOLDER --ranks 1024 --entries 2000`: one rank stays away from the last collective.
 """
 
 import argparse
-import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import torch_pickle
 
 TENSOR = 8
 STEP = (
@@ -18,6 +19,16 @@ STEP = (
 )
 START_NS = 1_796_018_063_000_000_000
 TORCH = "/usr/lib/python3/site-packages/torch/distributed"
+SCRIPT = "/home/user/train.py"
+STACKS = [
+    [
+        torch_pickle.Shared(name=name, filename=f"{TORCH}/distributed_c10d.py", line=3068),
+        torch_pickle.Shared(name="wrapper", filename=f"{TORCH}/c10d_logger.py", line=83),
+        torch_pickle.Shared(name="step", filename=SCRIPT, line=line),
+        torch_pickle.Shared(name="<module>", filename=SCRIPT, line=210),
+    ]
+    for _, name, *_, line in STEP
+]
 
 
 def groups(rank: int, ranks: int) -> dict[str, tuple[str, list[int]]]:
@@ -69,17 +80,12 @@ def _entries(
 ) -> Iterator[dict[str, Any]]:
     sequence = dict.fromkeys(own, 0)
     roles = list(own)
-    for n, (role, name, inputs, outputs, dtype, line) in enumerate(_cycle(number)):
+    for n, (role, name, inputs, outputs, dtype, _) in enumerate(_cycle(number)):
         sequence[role] += 1
         created = START_NS + n * 2_000_000 + rank * 1000
         ended = n < done
         yield {
-            "frames": [
-                {"name": name, "filename": f"{TORCH}/distributed_c10d.py", "line": 3068},
-                {"name": "wrapper", "filename": f"{TORCH}/c10d_logger.py", "line": 83},
-                {"name": "step", "filename": "/home/user/train.py", "line": line},
-                {"name": "<module>", "filename": "/home/user/train.py", "line": 210},
-            ],
+            "frames": STACKS[n % len(STEP)],
             "record_id": n,
             "pg_id": roles.index(role),
             "process_group": (own[role][0], "default_pg" if role == "world" else role),
@@ -108,7 +114,7 @@ def write(folder: Path, ranks: int, entries: int, culprit: int | None) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     size = 0
     for rank in range(ranks):
-        data = pickle.dumps(dump(rank, ranks, entries, culprit), protocol=2)
+        data = torch_pickle.dumps(dump(rank, ranks, entries, culprit))
         (folder / f"nccl_trace_rank_{rank}").write_bytes(data)
         size += len(data)
     return size

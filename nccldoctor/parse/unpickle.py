@@ -4,25 +4,32 @@ import io
 import pickle
 import re
 import sys
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
 
 PLAIN_PROTOCOL = 2
-"""The protocol of PyTorch's own pickler; other protocols are read too, more slowly."""
+"""The protocol of PyTorch's own pickler, which has no tuples but pairs; all else is read too, more slowly."""
 
-_MOST_MEMO = 1 << 21
+_MOST_PAIRS = 10_000
+"""Pairs in pairs are hashed on the thread's stack, of which each takes some 80 bytes."""
 
 _POSSESSIVE = "+" if sys.version_info >= (3, 11) else ""
-_LONGS = "|".join(rf"\x8a\x{n:02x}.{{{n}}}" for n in range(10))
+_LONGS = "|".join(rf"\x8a\x{n:02x}.{{{n}}}" for n in range(9))
 _TEXTS = "|".join(rf"\x{n:02x}\x00\x00\x00.{{{n}}}" for n in range(80))
-_SHORT = rf"[\]}})(0tuesaN\x85-\x89]*{_POSSESSIVE}"
+_SHORT = rf"[\]}}(uesaN\x88\x89]*{_POSSESSIVE}"
 _RUN = re.compile(
     (
-        rf"(?:{_SHORT}(?:[Kqh].|r..[\x00-\x1f]\x00|M..|j.{{4}}|\x8a\x08.{{8}}|J.{{4}}|G.{{8}}|X(?:{_TEXTS})|{_LONGS}))"
+        rf"(?:{_SHORT}(?:[Kqh].|\x86(?![(qr])|r..[\x00-\x1f]\x00|M..|\x8a\x08.{{8}}|j.{{4}}|J.{{4}}|G.{{8}}|X(?:{_TEXTS})|{_LONGS}))"
         rf"*{_POSSESSIVE}{_SHORT}"
     ).encode(),
     re.S,
 )
-"""Opcodes of lists, dicts, tuples, numbers, short texts and the memo; longer texts are stepped over one by one."""
+"""Opcodes of lists, dicts, pairs, numbers, short texts and the memo; longer texts are stepped over one by one."""
+
+_KNOWN = b"(.0FGIJKLMNSTUVXBC]}adeghjlpqrsu\x80\x88\x89\x8a\x8b\x8c\x8d\x94\x95"
+_REFUSED = b"ciPQ\x82\x83\x84\x93"
+"""Opcodes of plain data in any protocol, and those whose loaders ask for more."""
 
 
 class Refused(Exception):
@@ -36,7 +43,7 @@ def loads(data: bytes) -> tuple[Any, bool]:
     """
     try:
         if _is_plain(data):
-            return _Unpickler(io.BufferedReader(io.BytesIO(data), len(data))).load(), False
+            return _Unpickler(_Whole(data)).load(), False
     except Refused:
         raise
     except Exception:  # a torn pickle raises whatever its torn part looks like
@@ -45,11 +52,13 @@ def loads(data: bytes) -> tuple[Any, bool]:
 
 
 def _is_plain(data: bytes) -> bool:
-    """Does it hold opcodes of plain data only, none of which claims memory that the file does not fill?
+    """Is it as PyTorch writes it: plain data only, and nothing that costs more memory or time than the file is long?
 
-    CPython's unpickler allocates as much memo as the largest index in the file asks for.
+    CPython's unpickler allocates as much memo as the largest index in the file asks for. And it hashes keys: a pair of
+    twice the same pair of twice the same pair, and so on, would take for ever, so no pair may be put into the memo,
+    not even behind a mark and its end, which leave it where it is.
     """
-    if data[:2] != bytes([0x80, PLAIN_PROTOCOL]):
+    if data[:2] != bytes([0x80, PLAIN_PROTOCOL]) or data.count(pickle.TUPLE2) > _MOST_PAIRS:
         return False
     position, size = 2, len(data)
     while position < size:
@@ -61,28 +70,51 @@ def _is_plain(data: bytes) -> bool:
     return False
 
 
-class _Unpickler(pickle.Unpickler):
+class _Whole(io.BytesIO):
+    """A file that shows all of its rest at once, without a copy at its start."""
+
+    def peek(self, _: int, /) -> bytes:
+        return self.getvalue()[self.tell() :]
+
+
+class _Strict:
+    """Knows no global, nothing outside of the pickle, and no extension."""
+
     def find_class(self, module: str, name: str, /) -> Any:
         raise Refused(f"it asks for {module}.{name}"[:200])
 
     def persistent_load(self, pid: Any, /) -> Any:
         raise Refused("it asks for objects outside of it")
 
+    def get_extension(self, code: int) -> Any:
+        raise Refused(f"it asks for extension {code}")
 
-class _Salvage(pickle._Unpickler):
-    """The pickle machine in Python: its memo is a dict, and its stack can be looked at when the file ends."""
+
+class _Unpickler(_Strict, pickle.Unpickler):
+    pass
+
+
+def _pack(count: int, machine: Any) -> None:
+    machine.stack[-count:] = [machine.stack[-count:]]
+
+
+class _Salvage(_Strict, pickle._Unpickler):
+    """The pickle machine in Python: its memo is a dict, and its stack can be looked at when the file ends.
+
+    It makes lists of tuples, as lists are no keys, and knows no opcodes but those of plain data.
+    """
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
+        **{code: pickle._Unpickler.dispatch[code] for code in _KNOWN + _REFUSED},
+        pickle.EMPTY_TUPLE[0]: pickle._Unpickler.dispatch[pickle.EMPTY_LIST[0]],
+        pickle.TUPLE[0]: pickle._Unpickler.dispatch[pickle.LIST[0]],
+        pickle.TUPLE1[0]: partial(_pack, 1),
+        pickle.TUPLE2[0]: partial(_pack, 2),
+        pickle.TUPLE3[0]: partial(_pack, 3),
+    }
 
     def __init__(self, data: bytes) -> None:
         super().__init__(io.BytesIO(data))
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise Refused(f"it asks for {module}.{name}"[:200])
-
-    def persistent_load(self, pid: Any) -> Any:
-        raise Refused("it asks for objects outside of it")
-
-    def get_extension(self, code: int) -> Any:
-        raise Refused(f"it asks for extension {code}")
 
     def read(self) -> tuple[Any, bool]:
         try:
