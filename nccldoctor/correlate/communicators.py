@@ -69,7 +69,7 @@ class Communicators:
         self._opened: dict[tuple[int, str], bool] = {}
         self._current: dict[int, Seat] = {}
         self._network: dict[int, str] = {}
-        self._count: dict[tuple[int, int], int] = defaultdict(int)
+        self._count: dict[tuple[int, int, int], int] = defaultdict(int)
         for digest in digests:
             for event in digest.events:
                 process = processes.of_event(event)
@@ -83,7 +83,8 @@ class Communicators:
             table = self._of_pointer.get((process, pointer, self._generation[process, pointer]))
         if table is None:
             return None
-        seat = next((s for s in table.seats.values() if s.process.id == process), None)
+        seats = [s for s in table.seats.values() if s.process.id == process]
+        seat = next((s for s in seats if s.pointer == pointer), seats[0] if seats else None)
         return (table, seat) if seat else None
 
     def build(self, names: dict[str, str] | None = None) -> tuple[Communicator, ...]:
@@ -153,14 +154,17 @@ class Communicators:
         return table
 
     def _identity(self, event: CommStart, process: Draft) -> str:
-        """commId where there is one; a split's (parent, count, color); before 2.16 the size and the order."""
+        """commId where there is one; a split's (parent, count, color); before 2.16 the size and the order.
+
+        A process may hold several ranks of one communicator, a thread or a GPU each.
+        """
         if event.comm_id is not None:
             return event.comm_id
         parent = self._parent(event, process)
         if event.parent is not None:
             return f"{parent.id if parent else event.parent}/{event.split or 0}/{event.color}"
-        number = self._count[process.id, event.nranks]
-        self._count[process.id, event.nranks] += 1
+        number = self._count[process.id, event.nranks, event.rank]
+        self._count[process.id, event.nranks, event.rank] += 1
         instance = 0
         while True:
             ident = f"size {event.nranks} #{number}" + (f".{instance}" if instance else "")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.event import Event
-from nccldoctor.model.events.nccl import CommComplete
+from nccldoctor.model.events.nccl import CommComplete, CommStart, NetworkChosen
 from nccldoctor.model.events.torch import BackendError
 from nccldoctor.model.events.trouble import ErrorReturned, Warned
 from nccldoctor.model.finding import Confidence, Severity
@@ -42,7 +42,7 @@ _RESULTS = {
 def check(job: Job) -> Iterable[Found]:
     """One finding: the first failing process's warning, else the exception's kind."""
     warned = [e for e in job.events(Warned) if e.level in ("WARN", "ERROR")]
-    returned = job.events(ErrorReturned)
+    returned = [e for e in job.events(ErrorReturned) if not _went_on(job, e)]
     failed = {p.id for e in returned if (p := job.process_of(e))}
     fatal = [e for e in warned if (p := job.process_of(e)) and p.id in failed]
     errors = job.events(BackendError)
@@ -67,6 +67,20 @@ def check(job: Job) -> Iterable[Found]:
     )
 
 
+def _went_on(job: Job, error: ErrorReturned) -> bool:
+    """Does its process come further afterwards? NCCL tries networks that it does without."""
+    process = job.process_of(error)
+    later: list[Event] = [*job.events(NetworkChosen), *job.events(CommStart)]
+    later += job.events(CommComplete)
+    return process is not None and any(
+        e.line.file == error.line.file
+        and e.line.number > error.line.number
+        and (p := job.process_of(e)) is not None
+        and p.id == process.id
+        for e in later
+    )
+
+
 _H = "gpu-1:71:71 [0] "
 fires_on = {
     "2.3+, words that nobody has described": _H
@@ -79,6 +93,10 @@ fires_on = {
 }
 silent_on = {
     "a warning without a failure": _H + "misc/new.cc:12 NCCL WARN The quux looks odd\n",
+    "a network that is tried and done without": _H
+    + "NCCL INFO net.cc:55 -> 3\n"
+    + _H
+    + "NCCL INFO Using network IB\n",
     "the reason is known": _H
     + "init.cc:904 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60\n"
     + _H

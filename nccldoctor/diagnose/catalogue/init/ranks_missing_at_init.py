@@ -12,6 +12,7 @@ from pathlib import PurePath
 
 from nccldoctor.diagnose import places, stuck
 from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.excerpts import begins_inside
 from nccldoctor.diagnose.words import ranges
 from nccldoctor.model.events.state import HangObserved
 from nccldoctor.model.events.torch import Stack, StoreTimeout, WatchdogTimeout
@@ -119,7 +120,8 @@ def _missing(job: Job, comm: Communicator, missing: list[int]) -> Found:
     present = [m for m in comm.members if m.stage is not None]
     signs = _signs(job, comm)
     warned = [e.line for e in job.events(Warned)][:1]
-    if job.partial:
+    excerpt = not signs and begins_inside(job)
+    if job.partial or excerpt:
         confidence = Confidence.LOW
     else:
         confidence = Confidence.HIGH if signs else Confidence.MEDIUM
@@ -144,6 +146,7 @@ def _missing(job: Job, comm: Communicator, missing: list[int]) -> Found:
             f"{heard}No rank leaves the set-up before all {comm.size} have come, and none has. "
             "If that rank's log is merely not among these files, this means nothing: then say --partial."
         ),
+        severity=Severity.NOTE if excerpt else None,
     )
 
 
@@ -202,6 +205,10 @@ fires_on = {
     ),
 }
 silent_on = {
+    "cut out of the middle of a log": (
+        "gpu-2:90:90 [1] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.2<0>\n"
+        "gpu-2:90:90 [1] NCCL INFO Using network IB\n" + _start(0) + _start(1)
+    ),
     "an excerpt that ends in the set-up": _start(0) + _start(1) + _start(2),
     "logs of one host of a healthy job": _start(0)
     + _start(0, "COMPLETE")

@@ -8,6 +8,7 @@ must be collected from all of them.
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.excerpts import begins_inside
 from nccldoctor.diagnose.words import ranges
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Communicator, Evidence, Job
@@ -32,6 +33,7 @@ def check(job: Job) -> Iterable[Found]:
     """One finding, on the largest communicator with ranks that nothing was heard of."""
     if job.partial:
         return
+    excerpt = begins_inside(job)
     for comm in sorted(job.communicators, key=lambda c: -c.size):
         missing = [m.rank for m in comm.members if m.process is None and m.stage is None]
         line = _proof(comm)
@@ -47,7 +49,8 @@ def check(job: Job) -> Iterable[Found]:
             f"{comm.size - len(missing)} of {comm.size} ranks were heard of",
             evidence=(line,),
             ranks=tuple(ranks) if known else tuple(missing),
-            confidence=Confidence.HIGH,
+            confidence=Confidence.LOW if excerpt else Confidence.HIGH,
+            severity=Severity.NOTE if excerpt else None,
         )
         return
 
@@ -58,8 +61,12 @@ def _proof(comm: Communicator) -> Line | None:
 
 _H = "gpu-1:7{r}:7{r} [{r}] NCCL INFO ncclCommInitRank comm 0x5{r} rank {r} nranks {n} cudaDev {r} nvmlDev {r} busId 6{r} commId 0xaa - Init {w}\n"
 _BOTH = "".join(_H.format(r=r, n="{n}", w=w) for w in ("START", "COMPLETE") for r in (0, 1))
+_BEGUN = "".join(f"gpu-1:7{r}:7{r} [{r}] NCCL INFO cudaDriverVersion 13000\n" for r in (0, 1))
 fires_on = {
-    "2.21-2.28": _BOTH.format(n=8),
-    "2.18": _BOTH.format(n=4).replace("ncclCommInitRank comm", "comm"),
+    "2.21-2.28": _BEGUN + _BOTH.format(n=8),
+    "2.18": _BEGUN + _BOTH.format(n=4).replace("ncclCommInitRank comm", "comm"),
 }
-silent_on = {"all there": _BOTH.format(n=2)}
+silent_on = {
+    "all there": _BOTH.format(n=2),
+    "cut out of the middle of a log": _BOTH.format(n=8),
+}
