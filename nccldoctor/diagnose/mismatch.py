@@ -179,16 +179,13 @@ def pending_frames(job: Job, parting: Parting) -> dict[int, Sequence[StackFrame]
     return found
 
 
-def compared(events: Sequence[FingerprintMismatch], what: str) -> str:
+def compared(events: Sequence[FingerprintMismatch]) -> str:
     """The title of a finding on PyTorch's own comparisons."""
     event = events[0]
-    number = f" #{event.sequence}" if event.sequence is not None else ""
+    number = f", as PyTorch's collective #{event.sequence}" if event.sequence is not None else ""
     mine = f"{event.op} of shape [{event.shape or '?'}], {event.dtype or 'unknown type'}"
     other = f"{event.other_op} of shape [{event.other_shape or '?'}], {event.other_dtype or 'unknown type'}"
-    return (
-        f"Ranks {event.rank} and {event.other_rank} call {what}{number}: rank {event.rank} {mine}, "
-        f"rank {event.other_rank} {other}"
-    )
+    return f"Rank {event.rank} called {mine}, where rank {event.other_rank} called {other}{number}"
 
 
 def odd_of_comparisons(events: Sequence[FingerprintMismatch]) -> tuple[int, ...]:

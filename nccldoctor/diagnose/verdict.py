@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nccldoctor.model.events.nccl import CommComplete
+from nccldoctor.model.events.nccl import CommComplete, Version
 from nccldoctor.model.events.state import HangObserved
 from nccldoctor.model.events.torch import ProcessEnded
 from nccldoctor.model.events.trouble import Warned
@@ -55,6 +55,12 @@ def _silent(jobs: Sequence[Job]) -> Verdict:
     processes = sum(len(job.processes) for job in jobs)
     measured = any(job.has(Evidence.BANDWIDTH) for job in jobs)
     if not any(job.evidence for job in jobs) or not (processes or measured):
+        if ran := sorted({event.version for job in jobs for event in job.events(Version)}):
+            return Verdict(
+                status=Status.UNKNOWN,
+                headline=f"NCCL {', '.join(ran)} ran and warned of nothing, but at this log level it tells no more",
+                next=("export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl_debug_%h_%p.log",),
+            )
         return Verdict(
             status=Status.UNKNOWN,
             headline="Nothing in these files tells of an NCCL or PyTorch-distributed job",

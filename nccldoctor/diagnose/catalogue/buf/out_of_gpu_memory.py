@@ -41,7 +41,7 @@ def check(job: Job) -> Iterable[Found]:
     wanted = max((e.size_bytes or 0 for e in failed), default=0)
     what = f" for {size(wanted)} of NCCL's" if wanted else ""
     yield Found(
-        title=f"{who(job, first)}: no GPU memory left{what}",
+        title=f"{who(job, first)} ran out of GPU memory{what}",
         evidence=lines([*first, *failed, *events]),
         ranks=job.ranks_of(first),
         hosts=job.hosts_of(first),

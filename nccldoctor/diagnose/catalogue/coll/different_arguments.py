@@ -47,7 +47,7 @@ def check(job: Job) -> Iterable[Found]:
     if events and not told:
         ranks = mismatch.odd_of_comparisons(events)
         yield Found(
-            title=mismatch.compared(events, "different arguments"),
+            title=mismatch.compared(events),
             evidence=tuple(e.line for e in events[:3]),
             ranks=ranks,
             hosts=job.hosts_of_ranks(ranks),

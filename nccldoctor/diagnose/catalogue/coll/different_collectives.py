@@ -130,7 +130,7 @@ def _by_fingerprint(job: Job) -> Iterable[Found]:
     events = [e for e in mismatch.fingerprints(job) if e.op != e.other_op]
     if events:
         yield Found(
-            title=mismatch.compared(events, "different operations"),
+            title=mismatch.compared(events),
             evidence=tuple(e.line for e in events[:3]),
             ranks=mismatch.odd_of_comparisons(events),
             hosts=job.hosts_of_ranks(mismatch.odd_of_comparisons(events)),

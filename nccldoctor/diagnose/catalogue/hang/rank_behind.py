@@ -10,19 +10,15 @@ the job stands still, it is a note, and the verdict says that it cannot tell.
 RAS lists a minority, which may be the ranks ahead; a single RAS answer of a job under way is no hang.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 
-from nccldoctor.diagnose import absent, places, standing, stuck
+from nccldoctor.diagnose import absent, behind, places, standing, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.mismatch import fingerprints, parted
 from nccldoctor.diagnose.standing import Node, Wait
-from nccldoctor.diagnose.words import nth, ranges
-from nccldoctor.model.events.torch import StackFrame
 from nccldoctor.model.events.trouble import PeerClosed
-from nccldoctor.model.finding import Confidence, Severity
-from nccldoctor.model.job import Communicator, Evidence, Job, Lane, Origin
-from nccldoctor.model.source import Line
+from nccldoctor.model.finding import Severity
+from nccldoctor.model.job import Evidence, Job, Lane, Origin
 
 code = "HANG01"
 name = "rank-behind"
@@ -41,11 +37,8 @@ confirm = (
 )
 remedy = (
     "with torch.distributed.algorithms.join.Join([model]): …  # or drop_last=True, where ranks have unequal batches; costs one small all_reduce a step",
-    "if rank == 0: save(); dist.barrier()  # nothing that only some ranks do may hold a collective: look for `if rank == 0`, early break or continue, exceptions that are swallowed; costs a change in the program",
+    "dist.barrier()  # and every other collective on all ranks: look for `if rank == 0`, early break or continue, exceptions that are swallowed; costs a change in the program",
 )
-
-_PLAIN = re.compile(r"[\w./+@-]{1,200}")
-"""A file that can be named in a shell as it is."""
 
 
 def check(job: Job) -> Iterable[Found]:
@@ -53,11 +46,7 @@ def check(job: Job) -> Iterable[Found]:
     yield from _by_fingerprint(job)
     found = [w for w in standing.waits(job) if not parted(job, w.communicator.id)]
     if not found:
-        yield from list(absent.named(job)) or absent.without_dump(job)
-        if not job.lanes:
-            yield from list(absent.seen(job)) or absent.by_stacks(job)
-        else:
-            yield from absent.off_record(job)
+        yield from (behind.looked_up(job, one, (*confirm, *remedy)) for one in _absent(job))
         return
     signs = stuck.signs(job)
     tangle = standing.tangle(found, _outside(job, found), standing.transfers(job))
@@ -69,7 +58,17 @@ def check(job: Job) -> Iterable[Found]:
         reported.add(comm.id)
         roots = [r for r in wait.behind if standing.node(comm, r) in tangle.roots]
         ranks = _silent(job, wait, roots)
-        yield _found(job, wait, ranks, signs, found)
+        unproved = _is_unproved(job, wait, signs)
+        yield behind.finding(job, wait, ranks, signs, found, (*confirm, *remedy), unproved=unproved)
+
+
+def _absent(job: Job) -> Iterable[Found]:
+    """What is left where no calls tell who is behind: ranks that are named, left no dump, or stand elsewhere."""
+    yield from list(absent.named(job)) or absent.without_dump(job)
+    if not job.lanes:
+        yield from list(absent.seen(job)) or absent.by_stacks(job)
+    else:
+        yield from absent.off_record(job)
 
 
 def _silent(job: Job, wait: Wait, ranks: Sequence[int]) -> tuple[int, ...]:
@@ -151,151 +150,6 @@ def _went_on(job: Job, lane: Lane) -> bool:
 
 def _process(job: Job, lane: Lane) -> int | None:
     return job.communicator(lane.communicator).members[lane.rank].process
-
-
-def _found(
-    job: Job,
-    wait: Wait,
-    ranks: Sequence[int],
-    signs: Sequence[stuck.Sign],
-    all_waits: Sequence[Wait],
-) -> Found:
-    comm, ordinal = wait.communicator, wait.standing.ordinal
-    call = wait.standing.call(ordinal)
-    waiting = places.shown_ranks(comm, wait.waiting)
-    culprits = places.shown_ranks(comm, ranks)
-    where = places.positions(job, [*culprits, *waiting], _frames(wait))
-    who = places.name(job, comm, ranks)
-    of = "" if comm.name in who else f" of {comm.name}"
-    what = f"{f'{call}, ' if call is not None else ''}the {nth(ordinal)} collective{of}"
-    others = f"rank{'s' * (len(waiting) > 1)} {ranges(waiting)}"
-    unproved = _is_unproved(job, wait, signs)
-    if unproved:
-        called = f"{others} {'has' if len(waiting) == 1 else 'have'} called"
-        title = (
-            f"The log of {who[:1].lower()}{who[1:]} ends before {what}, which {called}: cut or hung"
-        )
-    else:
-        title = (
-            f"{who} {_state(wait, ranks)} {what}; {others} wait{'s' * (len(waiting) == 1)} in it"
-        )
-    if at := places.grouped({r: f for r, f in where.items() if r in culprits}):
-        title += f" ({at})"
-    return Found(
-        title=title,
-        evidence=_evidence(wait, ranks, signs),
-        confidence=_confidence(wait, signs),
-        severity=Severity.NOTE if unproved else None,
-        ranks=culprits,
-        hosts=places.hosts(job, comm, ranks),
-        explanation=_explanation(job, wait, where, signs, all_waits),
-        remedy=_remedy(job, comm, ranks, where),
-    )
-
-
-def _remedy(
-    job: Job, comm: Communicator, ranks: Sequence[int], where: dict[int, StackFrame]
-) -> tuple[str, ...]:
-    """The remedy with the place to look at, where a stack has told it, else with the pid to ask for one."""
-    stood = [(r, where[r]) for r in places.shown_ranks(comm, ranks) if r in where]
-    if stood and _PLAIN.fullmatch(stood[0][1].file) and stood[0][1].line:
-        rank, frame = stood[0]
-        first, last = max(1, frame.line - 5), frame.line + 5
-        return (
-            f"sed -n '{first},{last}p' {frame.file}  # rank {rank} stood at line {frame.line} instead of making the call",
-            *remedy,
-        )
-    process = places.process_of(job, comm, ranks[0])
-    if process is None or process.pid is None:
-        return (*confirm, *remedy)
-    first_step = confirm[0].replace("PID", str(process.pid))
-    if process.host:
-        first_step = first_step.replace("the host of the named rank", process.host)
-    return (first_step, *remedy)
-
-
-def _state(wait: Wait, ranks: Sequence[int]) -> str:
-    comm = wait.communicator
-    if all(comm.members[rank].stage == "destroyed" for rank in ranks):
-        return "destroyed the communicator and never called"
-    return "never called"
-
-
-def _frames(wait: Wait) -> dict[int, Sequence[StackFrame]]:
-    """Where the recorders say that waiting ranks made the call."""
-    frames: dict[int, Sequence[StackFrame]] = {}
-    for rank in wait.waiting:
-        worldwide = wait.communicator.members[rank].global_rank
-        if worldwide is not None:
-            frames[worldwide] = wait.standing.lanes[rank].frames
-    return frames
-
-
-def _evidence(wait: Wait, ranks: Sequence[int], signs: Sequence[stuck.Sign]) -> tuple[Line, ...]:
-    lanes = wait.standing.lanes
-    chosen = [lanes[r].line for r in (*ranks[:3], *wait.waiting[:2])]
-    lines = [line for line in chosen if line is not None] + [sign.line for sign in signs[:3]]
-    return tuple(dict.fromkeys(lines))
-
-
-def _confidence(wait: Wait, signs: Sequence[stuck.Sign]) -> Confidence:
-    strong = any(sign.strong for sign in signs)
-    if wait.contradicting:
-        return Confidence.MEDIUM if strong else Confidence.LOW
-    if strong and (len(wait.agreeing) > 1 or wait.agreeing[0] is not Origin.RAS):
-        return Confidence.HIGH
-    if signs or len(wait.agreeing) > 1 or Origin.RECORDER in wait.agreeing:
-        return Confidence.MEDIUM
-    return Confidence.LOW
-
-
-def _explanation(
-    job: Job,
-    wait: Wait,
-    where: dict[int, StackFrame],
-    signs: Sequence[stuck.Sign],
-    all_waits: Sequence[Wait],
-) -> str:
-    comm, lanes = wait.communicator, wait.standing.lanes
-    sources = standing.sources(wait.agreeing)
-    parts = [
-        f"By {sources}, {_counts(lanes)}. A collective ends on no rank before all have entered it."
-    ]
-    if len(wait.behind) * 2 > len(lanes):
-        ahead = ranges(places.shown_ranks(comm, wait.waiting))
-        parts.append(
-            f"Most ranks are behind here, so rank {ahead} may instead have called a collective too many."
-        )
-    if grouped := places.grouped(where):
-        parts.append(f"Where they stand: {grouped}.")
-    if others := [w for w in all_waits if w.communicator.id != comm.id]:
-        names = "; ".join(
-            f"on {w.communicator.name} rank {ranges(places.shown_ranks(w.communicator, w.behind))} is behind"
-            for w in others[:3]
-        )
-        parts.append(f"That explains the rest: {names}, because of waiting here.")
-    for other in wait.contradicting:
-        names = ranges(places.shown_ranks(comm, other.behind))
-        parts.append(f"{standing.sources([other.origin])} instead show rank {names} behind.")
-    if signs:
-        parts.append("Signs of a hang: " + "; ".join(dict.fromkeys(s.what for s in signs)) + ".")
-    else:
-        parts.append(
-            f"Nothing else shows that the job stands still: the files may simply end here. {stuck.UNPROVED}"
-        )
-    return " ".join(parts)
-
-
-def _counts(lanes: dict[int, Lane]) -> str:
-    """`7 ranks have issued 4 calls, 1 rank 3`."""
-    counts: dict[int, int] = {}
-    for lane in lanes.values():
-        counts[lane.issued] = counts.get(lane.issued, 0) + 1
-    parts = [
-        f"{number} rank{'s' * (number > 1)} issued {issued} collectives"
-        for issued, number in sorted(counts.items(), reverse=True)[:4]
-    ]
-    return ", ".join(parts)
 
 
 def _by_fingerprint(job: Job) -> Iterable[Found]:

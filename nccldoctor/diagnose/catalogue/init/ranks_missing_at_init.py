@@ -180,11 +180,13 @@ def _lagging(job: Job, comm: Communicator) -> Found:
 
 
 def _board(comm: Communicator) -> str:
-    """`Init START (ranks 0-2)`: the last stage of the ranks that came."""
+    """`Init START`: the last stage of the ranks that came, with the ranks where they came to different ones."""
     by_stage: dict[str, list[int]] = {}
     for member in comm.members:
         if member.stage is not None:
             by_stage.setdefault(member.stage, []).append(member.rank)
+    if len(by_stage) == 1:
+        return next(iter(by_stage))
     return ", ".join(
         f"{stage} (rank{'s' * (len(ranks) > 1)} {ranges(ranks)})"
         for stage, ranks in by_stage.items()

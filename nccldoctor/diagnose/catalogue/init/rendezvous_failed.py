@@ -115,7 +115,10 @@ def _timeout(job: Job, events: list[StoreTimeout]) -> Found:
     died = _died_before(job)
     if counted is not None:
         rest = (counted.expected or 0) - (counted.joined or 0)
-        what = f"waited for {counted.expected} ranks and {counted.joined} came: {rest} {'is' if rest == 1 else 'are'} late, dead or never started"
+        what = (
+            f"waited for {counted.expected} ranks and only {counted.joined} came: "
+            f"{'one is' if rest == 1 else f'{rest} are'} late, dead or never started"
+        )
     elif address is not None:
         what = f"could not reach the store at {address.replace(', ', ':')}"
     elif "keys: " in events[0].what:
