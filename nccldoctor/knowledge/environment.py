@@ -72,7 +72,8 @@ def known_at(name: str, version: str | None) -> bool | None:
 
 
 def nearest(name: str) -> str | None:
-    """The real variable that a misspelt name most likely means, by edit distance; None when none is near."""
+    """The real variable that a misspelt name most likely means, by edit distance, or by one word left out; None when
+    none is near."""
     known = lookup(name)
     if known is not None:
         return known.replaced_by or (name if known.vendor != "nobody" else None)
@@ -88,8 +89,24 @@ def nearest(name: str) -> str | None:
         default=None,
     )
     if best is None or best[0] > most:
-        return None
+        return _longer_by_a_word(name.upper())
     return best[2]
+
+
+def _longer_by_a_word(name: str) -> str | None:
+    """`NCCL_IB_GID_INDEX` for `NCCL_GID_INDEX`: the only variable in use that has the same words and one more."""
+    words = name.split("_")
+    longer = [
+        real.name
+        for real in variables().values()
+        if real.vendor != "nobody" and real.gone is None and len(words) > 2
+        if words in _without_a_word(real.name.split("_"))
+    ]
+    return longer[0] if len(longer) == 1 else None
+
+
+def _without_a_word(words: list[str]) -> list[list[str]]:
+    return [words[:i] + words[i + 1 :] for i in range(1, len(words))]
 
 
 def distance(one: str, other: str, most: int) -> int:
