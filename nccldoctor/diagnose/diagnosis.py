@@ -19,6 +19,8 @@ A diagnosis is a module under `catalogue/<group>/` with these names at its top l
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from nccldoctor.diagnose.words import lines
+from nccldoctor.model.event import Event
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 from nccldoctor.model.source import Line
@@ -48,6 +50,33 @@ class Found:
     severity: Severity | None = None
     remedy: tuple[str, ...] = ()
     consequence: bool = False
+
+
+def told_by(
+    job: Job,
+    events: Iterable[Event],
+    title: str,
+    *,
+    evidence: tuple[Line, ...] | None = None,
+    confidence: Confidence = Confidence.HIGH,
+    explanation: str = "",
+    severity: Severity | None = None,
+    remedy: tuple[str, ...] = (),
+    consequence: bool = False,
+) -> Found:
+    """What the writers of these events tell: their ranks and hosts, and these lines unless other `evidence` is given."""
+    events = list(events)
+    return Found(
+        title=title,
+        evidence=lines(events) if evidence is None else evidence,
+        confidence=confidence,
+        ranks=job.ranks_of(events),
+        hosts=job.hosts_of(events),
+        explanation=explanation,
+        severity=severity,
+        remedy=remedy,
+        consequence=consequence,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Not a fault: a driver that is a minor version older and works (cudaDriverVersion
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.reasons import DRIVER, failures
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.event import Event
@@ -44,11 +44,11 @@ def check(job: Job) -> Iterable[Found]:
     if known and built:
         known += f", NCCL built for {built}"
     known += ")" if known else ""
-    yield Found(
-        title=f"{who(job, events)}: {reason}{known}",
+    yield told_by(
+        job,
+        events,
+        f"{who(job, events)}: {reason}{known}",
         evidence=lines([*events[:3], *versions[:1]]),
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
     )
 
 

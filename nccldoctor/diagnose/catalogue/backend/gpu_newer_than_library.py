@@ -7,9 +7,9 @@ Not a fault: PyTorch's warning on a second, small GPU that the job does not use 
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.reasons import ARCHITECTURE, failures
-from nccldoctor.diagnose.words import lines, who
+from nccldoctor.diagnose.words import who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.platform import GpuUnsupported
 from nccldoctor.model.finding import Severity
@@ -41,11 +41,10 @@ def check(job: Job) -> Iterable[Found]:
     subject = f" on {gpu}" if gpu else ""
     only_warned = not failed and all(e.gpu for e in told)
     what = f"this build has no code for the GPU: {reason}" if failed else reason
-    yield Found(
-        title=f"{who(job, events)}{subject}: {what}",
-        evidence=lines(events),
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
+    yield told_by(
+        job,
+        events,
+        f"{who(job, events)}{subject}: {what}",
         severity=Severity.WARNING if only_warned else None,
     )
 

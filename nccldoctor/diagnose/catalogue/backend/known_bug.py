@@ -7,7 +7,7 @@ alone is never reported. That signs fit does not prove the bug: another cause th
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nccldoctor.diagnose.diagnosis import Found, Sample
+from nccldoctor.diagnose.diagnosis import Found, Sample, told_by
 from nccldoctor.diagnose.signs import proof
 from nccldoctor.diagnose.words import lines
 from nccldoctor.knowledge.environment import numbers
@@ -80,12 +80,12 @@ def _match(job: Job, bug: KnownBug, running: _Running | None) -> Iterable[Found]
     events: list[Event] = [p[0] for p in proofs] + ([running.event] if running else [])
     product = _PRODUCTS[bug.library] + (f" {running.version}" if running else "")
     fix = f" (fixed in {bug.fixed})" if bug.fixed else ""
-    yield Found(
-        title=f"{product} has a known bug{fix} that fits: {bug.summary}",
+    yield told_by(
+        job,
+        proofs[0],
+        f"{product} has a known bug{fix} that fits: {bug.summary}",
         explanation=f"{__doc__.strip()}\n\nThis one: {bug.source}",
         evidence=lines(events),
-        ranks=job.ranks_of(proofs[0]),
-        hosts=job.hosts_of(proofs[0]),
         confidence=Confidence.MEDIUM if bug.specific and len(bug.signs) > 1 else Confidence.LOW,
         severity=Severity.WARNING if bug.specific else Severity.NOTE,
         remedy=(bug.remedy, f"read {bug.source}"),

@@ -8,7 +8,7 @@ Not a fault: different communicators with different networks; a process that nam
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.networks import SLOW, Use, family, used, why_not
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.finding import Confidence, Severity
@@ -59,14 +59,14 @@ def _found(job: Job, comm: Communicator, members: list[Use]) -> Found:
     verb = "uses" if len(few) == 1 else "use"
     reasons = why_not(job, {u.process for u in few}) if odd == SLOW else []
     why = f" ({reasons[0][0]})" if reasons else ""
-    return Found(
-        title=f"{who(job, [u.event for u in few])} {verb} {odd}{why} in {comm.name}, but {rest[0].lower()}{rest[1:]}",
+    return told_by(
+        job,
+        named,
+        f"{who(job, [u.event for u in few])} {verb} {odd}{why} in {comm.name}, but {rest[0].lower()}{rest[1:]}",
         evidence=lines(
             [few[0].event, *(group[0].event for _, group in ordered[1:]), *(e for _, e in reasons)]
         ),
         confidence=Confidence.HIGH,
-        ranks=job.ranks_of(named),
-        hosts=job.hosts_of(named),
     )
 
 

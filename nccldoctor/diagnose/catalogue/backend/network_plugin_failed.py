@@ -10,7 +10,7 @@ on a machine without InfiniBand that goes on with sockets.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import named
 from nccldoctor.diagnose.words import lines, some, who
 from nccldoctor.model.event import Event
@@ -71,11 +71,8 @@ def _no_network(job: Job, none: list[NoNetwork], broken: list[PluginBroken]) -> 
     evidence: list[Event] = [*none[:2], *broken[:1], *job.events(PluginRefused)[:1]]
     if setting is not None:
         evidence.append(setting.event)
-    return Found(
-        title=f"{who(job, none, 'NCCL')} cannot use {what}{tried}",
-        evidence=lines(evidence),
-        ranks=job.ranks_of(none),
-        hosts=job.hosts_of(none),
+    return told_by(
+        job, none, f"{who(job, none, 'NCCL')} cannot use {what}{tried}", evidence=lines(evidence)
     )
 
 
@@ -87,11 +84,11 @@ def _broken(job: Job, broken: list[PluginBroken]) -> Iterable[Found]:
     used = sorted({e.network for e in job.events(NetworkChosen)})
     instead = f"; NCCL goes on with {some(used)}" if used else ""
     for plugin, events in sorted(by_plugin.items()):
-        yield Found(
-            title=f"{who(job, events)}: network plugin {plugin} is there but fails: {events[0].reason[:120]}{instead}",
+        yield told_by(
+            job,
+            events,
+            f"{who(job, events)}: network plugin {plugin} is there but fails: {events[0].reason[:120]}{instead}",
             evidence=lines([*events[:3], *job.events(NetworkChosen)[:1]]),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
             severity=Severity.WARNING if used else Severity.ERROR,
         )
 
@@ -110,12 +107,12 @@ def _missing(job: Job) -> Iterable[Found]:
     plugin = wanted[0][0]
     used = sorted({e.network for e in job.events(NetworkChosen)})
     instead = f"; NCCL goes on with {some(used)}" if used else ""
-    yield Found(
-        title=f"{who(job, missing)} asked for network plugin {plugin}, and it was not found{instead}",
+    yield told_by(
+        job,
+        missing,
+        f"{who(job, missing)} asked for network plugin {plugin}, and it was not found{instead}",
         evidence=lines([wanted[0][1], *missing[:2]]),
         confidence=Confidence.HIGH,
-        ranks=job.ranks_of(missing),
-        hosts=job.hosts_of(missing),
         severity=Severity.WARNING if used else Severity.ERROR,
     )
 

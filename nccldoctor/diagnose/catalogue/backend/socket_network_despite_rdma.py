@@ -8,7 +8,7 @@ evidence tells, which is said as a note.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.networks import SLOW, Use, is_rdma, rdma, rdma_nics, spans_hosts, used
 from nccldoctor.diagnose.settings import Setting, named, on
 from nccldoctor.diagnose.words import lines, some, who
@@ -83,12 +83,12 @@ def _found(
 ) -> Found:
     events = [u.event for u in slow]
     gap = "" if why.startswith(";") else ", "
-    return Found(
-        title=f"{who(job, events)}: TCP sockets carry the traffic between hosts{gap}{why}",
+    return told_by(
+        job,
+        events,
+        f"{who(job, events)}: TCP sockets carry the traffic between hosts{gap}{why}",
         evidence=lines([*events[:2], *proof[:2]]),
         confidence=Confidence.HIGH if severity is None else Confidence.MEDIUM,
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
         severity=severity,
     )
 

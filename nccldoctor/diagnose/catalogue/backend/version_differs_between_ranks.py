@@ -10,7 +10,7 @@ Not a fault: several jobs in one input, each with one version; a job whose commu
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.versions import Running, by_version, running, sentence, spelt
 from nccldoctor.diagnose.words import lines
 from nccldoctor.model.events.nccl import CommStart
@@ -45,13 +45,12 @@ def check(job: Job) -> Iterable[Found]:
     if mixed:
         yield _differing(job, mixed, truncated, confidence)
     elif truncated:
-        yield Found(
-            title=f"{_hosts(job, truncated)}the bootstrap got {truncated[0].received} bytes where "
+        yield told_by(
+            job,
+            truncated,
+            f"{_hosts(job, truncated)}the bootstrap got {truncated[0].received} bytes where "
             f"{truncated[0].expected} were due: ranks run different NCCL versions or builds, or two jobs crossed",
-            evidence=lines(truncated),
             confidence=Confidence.MEDIUM,
-            ranks=job.ranks_of(truncated),
-            hosts=job.hosts_of(truncated),
         )
     else:
         yield from _by_wording(job)
@@ -130,13 +129,12 @@ def _by_wording(job: Job) -> Iterable[Found]:
     for ident, seen in sorted(forms.items()):
         if len(seen) == 2:
             old, new = seen[True], seen[False]
-            yield Found(
-                title=f"Rank {old.rank} of communicator {ident} writes the lines of NCCL 2.20 or older, "
+            yield told_by(
+                job,
+                [old, new],
+                f"Rank {old.rank} of communicator {ident} writes the lines of NCCL 2.20 or older, "
                 f"rank {new.rank} those of 2.21 or newer",
-                evidence=lines([old, new]),
                 confidence=Confidence.MEDIUM,
-                ranks=job.ranks_of([old, new]),
-                hosts=job.hosts_of([old, new]),
             )
 
 

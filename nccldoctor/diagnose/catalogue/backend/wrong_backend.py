@@ -8,7 +8,7 @@ Not a fault: a CPU-only job; a Gloo group beside an NCCL one (`cpu:gloo,cuda:ncc
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommStart, NetworkChosen
@@ -36,11 +36,10 @@ def check(job: Job) -> Iterable[Found]:
     """A build without NCCL is an error; Gloo for CUDA tensors a warning; both need proof of GPUs or of the wish for NCCL."""
     missing = [e for e in job.events(BackendNotBuilt) if e.backend.upper() == "NCCL"]
     if missing:
-        yield Found(
-            title=f"{who(job, missing)} asks for NCCL, but this PyTorch was built without it",
-            evidence=lines(missing),
-            ranks=job.ranks_of(missing),
-            hosts=job.hosts_of(missing),
+        yield told_by(
+            job,
+            missing,
+            f"{who(job, missing)} asks for NCCL, but this PyTorch was built without it",
             severity=Severity.ERROR,
         )
         return
@@ -74,12 +73,12 @@ def _found(
     confidence: Confidence,
 ) -> Found:
     backend = events[0].backend if isinstance(events[0], BackendInUse) else "gloo"
-    return Found(
-        title=f"{who(job, events, 'The job')} uses the GPUs, but its collectives run over {backend} instead of NCCL",
+    return told_by(
+        job,
+        events,
+        f"{who(job, events, 'The job')} uses the GPUs, but its collectives run over {backend} instead of NCCL",
         evidence=lines([*events[:2], *proof]),
         confidence=confidence,
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
     )
 
 

@@ -7,7 +7,7 @@ called collectives of different sizes (COLL02).
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import Setting, named
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.buffers import BUFFERS
@@ -41,18 +41,17 @@ def check(job: Job) -> Iterable[Found]:
         if len(shown) > 1:
             found = True
             events = [s.event for s in of_process.values()]
-            yield Found(
-                title=f"{who(job, events)}: {variable} differs ({', '.join(sorted(shown))})",
+            yield told_by(
+                job,
+                events,
+                f"{who(job, events)}: {variable} differs ({', '.join(sorted(shown))})",
                 evidence=lines([*(s.event for s in shown.values()), *complaints[:1]]),
-                ranks=job.ranks_of(events),
-                hosts=job.hosts_of(events),
             )
     if complaints and not found:
-        yield Found(
-            title=f"{who(job, complaints)}: {complaints[0].message}: buffers or collectives differ in size between ranks",
-            evidence=lines(complaints),
-            ranks=job.ranks_of(complaints),
-            hosts=job.hosts_of(complaints),
+        yield told_by(
+            job,
+            complaints,
+            f"{who(job, complaints)}: {complaints[0].message}: buffers or collectives differ in size between ranks",
             confidence=Confidence.LOW,
         )
 

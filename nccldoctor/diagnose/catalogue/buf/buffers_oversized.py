@@ -6,7 +6,7 @@ today's links; larger ones take memory from the model and rarely make anything f
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import library_version, named, number, unique
 from nccldoctor.diagnose.words import lines, size, who
 from nccldoctor.knowledge.buffers import BUFFERS, memory
@@ -42,12 +42,12 @@ def check(job: Job) -> Iterable[Found]:
             f"{channels} channel{'s' * (channels != 1)}" if channels else f"up to {limit} channels"
         )
         events = [s.event for s in named(job, setting.variable) if s.value == setting.value]
-        yield Found(
-            title=f"{who(job, events, 'The job')}: {setting.variable} of {size(value)} takes about {size(takes)} of GPU memory "
+        yield told_by(
+            job,
+            events,
+            f"{who(job, events, 'The job')}: {setting.variable} of {size(value)} takes about {size(takes)} of GPU memory "
             f"for each communicator with {how_many} ({size(base)} by default)",
             evidence=lines([*events[:2], *counts[:1]]),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
             confidence=Confidence.HIGH if channels else Confidence.MEDIUM,
             remedy=(
                 f"unset {setting.variable}  # costs nothing unless a measurement with nccldoctor probe says otherwise",

@@ -6,9 +6,9 @@ there are very many communicators; then it is a choice, and worth measuring.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import named, number, unique
-from nccldoctor.diagnose.words import lines, size, who
+from nccldoctor.diagnose.words import size, who
 from nccldoctor.knowledge.buffers import BUFFERS
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -33,11 +33,10 @@ def check(job: Job) -> Iterable[Found]:
         if value is None or not 0 < value <= default // PART:
             continue
         events = [s.event for s in named(job, setting.variable) if s.value == setting.value]
-        yield Found(
-            title=f"{who(job, events, 'The job')}: {setting.variable} of {size(value)} is far below the default of {size(default)}",
-            evidence=lines(events),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
+        yield told_by(
+            job,
+            events,
+            f"{who(job, events, 'The job')}: {setting.variable} of {size(value)} is far below the default of {size(default)}",
             confidence=Confidence.MEDIUM,
             remedy=(
                 f"unset {setting.variable}  # costs about 9 MiB of GPU memory for each channel and neighbour of each communicator",

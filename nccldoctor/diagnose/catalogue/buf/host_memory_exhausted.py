@@ -6,7 +6,7 @@ data loaders that each hold a copy of the data set, and checkpoints that are gat
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import lines, size, who
 from nccldoctor.model.events.state import OomKilled
 from nccldoctor.model.events.trouble import AllocationFailed
@@ -54,12 +54,7 @@ def check(job: Job) -> Iterable[Found]:
         )
     elif failed:
         wanted = max((e.size_bytes or 0 for e in failed), default=0)
-        yield Found(
-            title=f"{who(job, failed)}: the host has no memory for {size(wanted)}",
-            evidence=lines(failed),
-            ranks=job.ranks_of(failed),
-            hosts=job.hosts_of(failed),
-        )
+        yield told_by(job, failed, f"{who(job, failed)}: the host has no memory for {size(wanted)}")
 
 
 fires_on = {

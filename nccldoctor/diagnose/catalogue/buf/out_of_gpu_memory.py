@@ -7,7 +7,7 @@ first is the cause; the others only lose their connection to it.
 
 from collections.abc import Iterable, Sequence
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import lines, size, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.torch import CudaError
@@ -40,11 +40,11 @@ def check(job: Job) -> Iterable[Found]:
     first = _first([*events, *failed])
     wanted = max((e.size_bytes or 0 for e in failed), default=0)
     what = f" for {size(wanted)} of NCCL's" if wanted else ""
-    yield Found(
-        title=f"{who(job, first)} ran out of GPU memory{what}",
+    yield told_by(
+        job,
+        first,
+        f"{who(job, first)} ran out of GPU memory{what}",
         evidence=lines([*first, *failed, *events]),
-        ranks=job.ranks_of(first),
-        hosts=job.hosts_of(first),
     )
 
 

@@ -9,8 +9,8 @@ Not this: `No space left on device` (BUF01); a proper name that is not found (TO
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.words import lines, who
+from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.words import who
 from nccldoctor.model.events.trouble import SharedMemoryFailed
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -32,13 +32,12 @@ def check(job: Job) -> Iterable[Found]:
     """One finding."""
     events = [e for e in job.events(SharedMemoryFailed) if e.malformed]
     if events:
-        yield Found(
-            title=f"{who(job, events)} got a malformed name of another rank's shared memory: "
+        yield told_by(
+            job,
+            events,
+            f"{who(job, events)} got a malformed name of another rank's shared memory: "
             "the two share host memory in different ways (cuMem and /dev/shm)",
-            evidence=lines(events),
             confidence=Confidence.MEDIUM,
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
         )
 
 

@@ -8,7 +8,7 @@ room: the ranks sit in different containers (TOPO13).
 
 from collections.abc import Iterable, Sequence
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.host_memory import one_segment, shared_memory, shared_need
 from nccldoctor.diagnose.words import lines, size, who
 from nccldoctor.model.event import Event
@@ -47,11 +47,11 @@ def check(job: Job) -> Iterable[Found]:
     need = f" (a segment of {size(wanted)} was wanted)" if wanted else ""
     ranks = f"{len(job.ranks_of(events))} ranks" if len(job.ranks_of(events)) > 8 else None
     saved, room = _room(job, job.hosts_of(events))
-    yield Found(
-        title=f"{ranks or who(job, events)}: /dev/shm is too small{need}{room}",
+    yield told_by(
+        job,
+        events,
+        f"{ranks or who(job, events)}: /dev/shm is too small{need}{room}",
         evidence=lines([*events[:3], *saved]),
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
         confidence=Confidence.HIGH if told else Confidence.MEDIUM,
     )
 

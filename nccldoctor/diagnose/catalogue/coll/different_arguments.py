@@ -10,9 +10,9 @@ totals are: what all ranks together send they must together receive.
 from collections.abc import Iterable, Mapping
 
 from nccldoctor.diagnose import mismatch, places, stuck
-from nccldoctor.diagnose.diagnosis import Found, Sample
+from nccldoctor.diagnose.diagnosis import Found, Sample, told_by
 from nccldoctor.diagnose.standing import sources
-from nccldoctor.diagnose.words import lines, nth, ranges, who
+from nccldoctor.diagnose.words import nth, ranges, who
 from nccldoctor.model.events.torch import GlooError
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -60,12 +60,11 @@ def _by_gloo(job: Job) -> Iterable[Found]:
     """Gloo ends the process that gets more bytes than it expects; the sender may be the odd one as well."""
     sizes = [e for e in job.events(GlooError) if e.kind == "size-mismatch"]
     if sizes:
-        yield Found(
-            title=f"{who(job, sizes, 'A rank')} got more data from a peer than its own call expects: {sizes[0].message[:120]}",
-            evidence=lines(sizes),
+        yield told_by(
+            job,
+            sizes,
+            f"{who(job, sizes, 'A rank')} got more data from a peer than its own call expects: {sizes[0].message[:120]}",
             confidence=Confidence.MEDIUM,
-            ranks=job.ranks_of(sizes),
-            hosts=job.hosts_of(sizes),
         )
 
 

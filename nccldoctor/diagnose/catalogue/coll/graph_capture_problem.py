@@ -10,8 +10,8 @@ A process that hangs in destroy_process_group because a graph still holds NCCL i
 import re
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.words import lines, who
+from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.words import who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.torch import CudaError, PythonException
 from nccldoctor.model.events.trouble import CudaFailure, Warned
@@ -48,11 +48,10 @@ def check(job: Job) -> Iterable[Found]:
     told = [(e, text) for e, text in events if _TROUBLE.search(text)]
     if told:
         complaining = [event for event, _ in told]
-        yield Found(
-            title=f"{who(job, complaining)}: a CUDA graph's capture and NCCL get in each other's way: {told[0][1][:200]}",
-            evidence=lines(complaining),
-            ranks=job.ranks_of(complaining),
-            hosts=job.hosts_of(complaining),
+        yield told_by(
+            job,
+            complaining,
+            f"{who(job, complaining)}: a CUDA graph's capture and NCCL get in each other's way: {told[0][1][:200]}",
         )
 
 

@@ -8,7 +8,7 @@ Not this: out of memory (BUF04), a device that cannot be used at all (INIT06), a
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.reasons import KERNEL, earliest, failures
 from nccldoctor.diagnose.words import lines, ranges, who
 from nccldoctor.model.event import Event
@@ -55,12 +55,12 @@ def check(job: Job) -> Iterable[Found]:
     detail = f" ({asserts[0].kernel}: {asserts[0].condition})" if asserts else ""
     others = [r for r in ranks if r not in job.ranks_of(origin)]
     after = f"; rank {ranges(others)} failed after it" if others else ""
-    yield Found(
-        title=f"{who(job, origin)} hit a CUDA error: {reason}{detail}{after}",
+    yield told_by(
+        job,
+        origin,
+        f"{who(job, origin)} hit a CUDA error: {reason}{detail}{after}",
         evidence=lines([*asserts[:1], *origin]),
         confidence=Confidence.HIGH if len(ranks) <= 1 or first is not None else Confidence.MEDIUM,
-        ranks=job.ranks_of(origin),
-        hosts=job.hosts_of(origin),
     )
 
 

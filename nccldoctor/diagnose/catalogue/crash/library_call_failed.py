@@ -8,7 +8,7 @@ Not a fault: a WARN that nothing follows and after which the communicator is bui
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommComplete, CommStart, NetworkChosen
@@ -58,12 +58,12 @@ def check(job: Job) -> Iterable[Found]:
         first, why = returned[0], _RESULTS.get(returned[0].result, "an error")
         why += f" at {returned[0].place}, and the log does not say why"
     same = [e for e in (*fatal, *errors, *returned) if type(e) is type(first)]
-    yield Found(
-        title=f"{who(job, same[:1], 'NCCL in a rank')}: NCCL failed: {why}",
+    yield told_by(
+        job,
+        same[:1],
+        f"{who(job, same[:1], 'NCCL in a rank')}: NCCL failed: {why}",
         evidence=lines([first, *warned[:1], *errors[:1], *returned[:1]]),
         confidence=Confidence.LOW,
-        ranks=job.ranks_of(same[:1]),
-        hosts=job.hosts_of(same[:1]),
     )
 
 

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Iterable, Sequence
 
 from nccldoctor.diagnose import places
-from nccldoctor.diagnose.diagnosis import Found, Sample
+from nccldoctor.diagnose.diagnosis import Found, Sample, told_by
 from nccldoctor.diagnose.words import lines, who, who_ranks
 from nccldoctor.model.events.state import (
     OomKilled,
@@ -167,14 +167,11 @@ def _raised(job: Job, own: Sequence[PythonException]) -> Found:
     frame = places.user_frame(first.frames)
     at = f" at {places.spot(frame)}" if frame is not None else ""
     prefixed = any(e.speaker.rank is not None for e in same)
-    return Found(
-        title=(
-            f"{who(job, same, 'A process')} raised {first.type.rpartition('.')[2]}{at}: {first.message[:200]}"
-        ),
-        evidence=lines(same),
+    return told_by(
+        job,
+        same,
+        f"{who(job, same, 'A process')} raised {first.type.rpartition('.')[2]}{at}: {first.message[:200]}",
         confidence=Confidence.HIGH if prefixed else Confidence.MEDIUM,
-        ranks=job.ranks_of(same),
-        hosts=job.hosts_of(same),
         consequence=bool(job.events(FingerprintMismatch)),
     )
 

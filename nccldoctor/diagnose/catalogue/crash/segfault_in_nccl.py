@@ -8,7 +8,7 @@ time-out (HANG04).
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.usage import FatalSignal, NativeFrame
 from nccldoctor.model.finding import Confidence, Severity
@@ -49,12 +49,12 @@ def check(job: Job) -> Iterable[Found]:
         function = next((f.function for f in own if f.function), None)
         where = f"{library} ({function})" if function else library
         process = f" (pid {fault.fallen_pid})" if fault.fallen_pid else ""
-        yield Found(
-            title=f"{who(job, [fault], 'A process')}{process} died of {signal} in {where}",
+        yield told_by(
+            job,
+            [fault],
+            f"{who(job, [fault], 'A process')}{process} died of {signal} in {where}",
             evidence=lines([fault, *own]),
             confidence=Confidence.HIGH,
-            ranks=job.ranks_of([fault]),
-            hosts=job.hosts_of([fault]),
         )
 
 

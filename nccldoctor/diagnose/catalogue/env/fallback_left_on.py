@@ -8,7 +8,7 @@ The clouds' network plugins (EFA, TCPX, FasTrak, gIB) prescribe some of them; un
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import Setting, number, settings, unique, works
 from nccldoctor.diagnose.usual import expected
 from nccldoctor.diagnose.words import lines, who
@@ -49,11 +49,11 @@ def check(job: Job) -> Iterable[Found]:
             f"{normal}, which" if normal and normal.here < normal.usual.channels else "one channel"
         )
         price = f"{few} costs most of the bandwidth (measured on 2 x H200: 327 to 22 GB/s)"
-    yield Found(
-        title=f"{who(job, events, 'The job')}: fallback settings are on, {names}: {price}",
+    yield told_by(
+        job,
+        events,
+        f"{who(job, events, 'The job')}: fallback settings are on, {names}: {price}",
         evidence=(*lines([s.event for s in unique(found)]), *([normal.line] if normal else [])),
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
         confidence=Confidence.HIGH if throttled or len(unique(found)) > 1 else Confidence.MEDIUM,
         remedy=(
             f"unset {' '.join(sorted({s.variable for s in found}))}  # costs nothing unless the fault that they hid comes back: then mend that one",

@@ -7,7 +7,7 @@ collective can use fails at the first call that needs it. `nccldoctor env` check
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import events_of, library_version, named, settings
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.values import problem
@@ -34,22 +34,21 @@ def check(job: Job) -> Iterable[Found]:
         setting = [s for s in named(job, "NCCL_ALGO", "NCCL_PROTO") if s.value == value]
         variable = setting[0].variable if setting else "NCCL_ALGO or NCCL_PROTO"
         told.add(value)
-        yield Found(
-            title=f"{who(job, events)}: {variable}={value} has {events[0].token!r}, which NCCL does not know",
+        yield told_by(
+            job,
+            events,
+            f"{who(job, events)}: {variable}={value} has {events[0].token!r}, which NCCL does not know",
             evidence=lines([*events[:2], *events_of(setting)]),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
             remedy=(f"unset {variable}  # or mend the word; costs nothing", *confirm)
             if setting
             else remedy,
         )
     for bad in {(e.variable, e.value): e for e in job.events(BadValue)}.values():
         unread = [e for e in job.events(BadValue) if e.variable == bad.variable]
-        yield Found(
-            title=f"{who(job, unread)}: NCCL cannot read {bad.variable}={bad.value} and uses {bad.default}",
-            evidence=lines(unread),
-            ranks=job.ranks_of(unread),
-            hosts=job.hosts_of(unread),
+        yield told_by(
+            job,
+            unread,
+            f"{who(job, unread)}: NCCL cannot read {bad.variable}={bad.value} and uses {bad.default}",
             severity=Severity.WARNING,
             remedy=(f"unset {bad.variable}  # or give it a number; costs nothing", *confirm),
         )
@@ -68,11 +67,10 @@ def _ungrammatical(job: Job, told: set[str]) -> Iterable[Found]:
             found.setdefault((s.variable, s.value), []).append(index)
     for (variable, value), indexes in sorted(found.items()):
         events = [all_settings[i].event for i in indexes]
-        yield Found(
-            title=f"{variable}={value} {problem(variable, value, version)}",
-            evidence=lines(events),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
+        yield told_by(
+            job,
+            events,
+            f"{variable}={value} {problem(variable, value, version)}",
             severity=Severity.WARNING,
             remedy=(f"unset {variable}  # or give it a value that exists; costs nothing", *confirm),
         )
@@ -84,11 +82,11 @@ def _nothing_left(job: Job) -> Iterable[Found]:
     if not events or not forced:
         return
     pair = " ".join(sorted({f"{s.variable}={s.value}" for s in forced}))
-    yield Found(
-        title=f"{who(job, events)}: {pair} leaves no way to run a collective: {events[0].message}",
+    yield told_by(
+        job,
+        events,
+        f"{who(job, events)}: {pair} leaves no way to run a collective: {events[0].message}",
         evidence=lines([*events[:2], *events_of(forced)]),
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
     )
 
 

@@ -5,7 +5,7 @@ It silently does nothing. PyTorch still reads its old names and warns; that is a
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import library_version, settings
 from nccldoctor.diagnose.words import lines
 from nccldoctor.knowledge.environment import known_at, lookup
@@ -40,11 +40,11 @@ def check(job: Job) -> Iterable[Found]:
         change += "  # costs nothing"
         if known.vendor == "nccl" and nvidia and version and known_at(variable, version) is False:
             gone = f"went with {known.gone}" if known.gone else f"comes with {known.since}"
-            yield Found(
-                title=f"{variable} does nothing: NCCL {version} does not read it ({gone.replace('with after', 'after')})",
+            yield told_by(
+                job,
+                events,
+                f"{variable} does nothing: NCCL {version} does not read it ({gone.replace('with after', 'after')})",
                 evidence=lines([*events, *job.events(Version)]),
-                ranks=job.ranks_of(events),
-                hosts=job.hosts_of(events),
                 remedy=(change, confirm[0]),
             )
         elif known.vendor == "torch" and known.deprecated and known.replaced_by:

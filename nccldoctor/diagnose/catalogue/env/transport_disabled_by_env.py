@@ -7,7 +7,7 @@ host, or NCCL_NVLS_ENABLE=0, may cost nothing.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import (
     Setting,
     number,
@@ -46,11 +46,11 @@ def check(job: Job) -> Iterable[Found]:
             continue
         proof = _hardware(job, variable)
         events = [s.event for s in found]
-        yield Found(
-            title=f"{who(job, events, 'The job')}: {variable}={found[0].value} turns off {switch.what} ({switch.cost})",
+        yield told_by(
+            job,
+            events,
+            f"{who(job, events, 'The job')}: {variable}={found[0].value} turns off {switch.what} ({switch.cost})",
             evidence=lines([*events[:2], *proof[:2]]),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
             severity=Severity.WARNING if proof else Severity.NOTE,
             confidence=Confidence.HIGH if proof else Confidence.MEDIUM,
             remedy=(

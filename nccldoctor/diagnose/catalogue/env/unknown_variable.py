@@ -7,9 +7,8 @@ one that is near no real name may be a script's own: it is only a note.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import settings
-from nccldoctor.diagnose.words import lines
 from nccldoctor.knowledge.environment import lookup, nearest, owner
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -39,11 +38,10 @@ def check(job: Job) -> Iterable[Found]:
         meant = nearest(variable)
         hint = f": {meant} was meant" if meant and known is None else ""
         about = f" ({known.about})" if known else ""
-        yield Found(
-            title=f"{variable} is set, and no version of NCCL or PyTorch reads it{hint}{about}",
-            evidence=lines(events),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
+        yield told_by(
+            job,
+            events,
+            f"{variable} is set, and no version of NCCL or PyTorch reads it{hint}{about}",
             confidence=Confidence.HIGH if meant or known else Confidence.MEDIUM,
             severity=Severity.WARNING if meant or known else Severity.NOTE,
             remedy=(

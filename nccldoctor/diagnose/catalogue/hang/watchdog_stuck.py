@@ -7,8 +7,8 @@ that is ill, unlike with a collective's time-out.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.words import lines, who
+from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.words import who
 from nccldoctor.model.events.torch import WatchdogStuck
 from nccldoctor.model.finding import Severity
 from nccldoctor.model.job import Evidence, Job
@@ -31,14 +31,11 @@ def check(job: Job) -> Iterable[Found]:
     """One finding for all ranks that say so."""
     events = job.events(WatchdogStuck)
     if events:
-        yield Found(
-            title=(
-                f"{who(job, events)}: PyTorch's watchdog made no progress for {events[0].seconds} s: a CUDA call or "
-                "the GIL holds it, no collective timed out"
-            ),
-            evidence=lines(events),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
+        yield told_by(
+            job,
+            events,
+            f"{who(job, events)}: PyTorch's watchdog made no progress for {events[0].seconds} s: a CUDA call or "
+            "the GIL holds it, no collective timed out",
         )
 
 

@@ -6,8 +6,8 @@ reboot brings it back, and one that comes back like this twice belongs replaced.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.words import lines, who
+from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.words import who
 from nccldoctor.knowledge.xid import LOST
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.machine import GpuLost
@@ -44,12 +44,7 @@ def check(job: Job) -> Iterable[Found]:
     for gpu in sorted({_name(e) for e in lost}):
         events = [e for e in lost if _name(e) == gpu]
         named = f"GPU {gpu}" if gpu else f"{who(job, events)}: a GPU"
-        yield Found(
-            title=f"{named} is lost: the driver cannot reach it",
-            evidence=lines(events),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
-        )
+        yield told_by(job, events, f"{named} is lost: the driver cannot reach it")
 
 
 def _name(event: Event) -> str:

@@ -9,9 +9,9 @@ MIG, that is TOPO12. Not a fault: `Failed to find CUDA library` when the driver'
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.reasons import UNUSABLE, failures
-from nccldoctor.diagnose.words import lines, who
+from nccldoctor.diagnose.words import who
 from nccldoctor.model.events.platform import Partition
 from nccldoctor.model.events.state import GpuState
 from nccldoctor.model.events.torch import CudaError
@@ -43,12 +43,7 @@ def check(job: Job) -> Iterable[Found]:
             continue
         by_reason.setdefault(event.reason, []).append(event)
     for reason, events in sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0])):
-        yield Found(
-            title=f"{who(job, events)} cannot use its GPU: {reason}",
-            evidence=lines(events),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
-        )
+        yield told_by(job, events, f"{who(job, events)} cannot use its GPU: {reason}")
 
 
 def _partitioned(job: Job) -> bool:

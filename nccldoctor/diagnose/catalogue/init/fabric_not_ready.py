@@ -8,9 +8,9 @@ Not a fault: `NVLS multicast support is not available` (the GPU has none), fabri
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.reasons import FABRIC, failures
-from nccldoctor.diagnose.words import lines, who
+from nccldoctor.diagnose.words import who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.platform import FabricProblem
 from nccldoctor.model.events.trouble import CudaFailure
@@ -81,13 +81,7 @@ def check(job: Job) -> Iterable[Found]:
 
 def _found(job: Job, events: Iterable[Event], what: str, severity: Severity | None = None) -> Found:
     events = list(events)
-    return Found(
-        title=f"{who(job, events)} {what}",
-        evidence=lines(events),
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
-        severity=severity,
-    )
+    return told_by(job, events, f"{who(job, events)} {what}", severity=severity)
 
 
 fires_on = {

@@ -9,7 +9,7 @@ Not a fault: seconds. Thousands of ranks need more than eight; the limit here gr
 import re
 from collections.abc import Iterable, Mapping
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import lines, ranges
 from nccldoctor.model.events.nccl import InitTimings
 from nccldoctor.model.finding import Confidence, Severity
@@ -53,12 +53,12 @@ def _found(job: Job, slowest: InitTimings, events: list[InitTimings]) -> Found:
     late = _late(slowest, events) if greatest in ("bootstrap", "allgathers") else []
     waited = f"; rank {ranges(e.rank for e in late)} came last" if late else ""
     shown = late or [slowest]
-    return Found(
-        title=f"Setting up a communicator of {slowest.nranks} ranks took {slowest.total:.0f} s{where}{waited}",
+    return told_by(
+        job,
+        shown,
+        f"Setting up a communicator of {slowest.nranks} ranks took {slowest.total:.0f} s{where}{waited}",
         evidence=lines([slowest, *late]),
         confidence=Confidence.HIGH,
-        ranks=job.ranks_of(shown),
-        hosts=job.hosts_of(shown),
     )
 
 

@@ -8,7 +8,7 @@ NCCL_ALGO, different versions, no network) are reported there and not here.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.torch import BackendError
@@ -61,12 +61,7 @@ def check(job: Job) -> Iterable[Found]:
     for event in job.events(InvalidUsage):
         by_reason.setdefault(event.reason, []).append(event)
     for reason, events in sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0])):
-        yield Found(
-            title=f"{who(job, events)} called NCCL wrongly: {reason}",
-            evidence=lines(events),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
-        )
+        yield told_by(job, events, f"{who(job, events)} called NCCL wrongly: {reason}")
     if not by_reason and not any(job.events(kind) for kind in _ELSEWHERE):
         yield from _bare(job)
 
@@ -79,12 +74,12 @@ def _bare(job: Job) -> Iterable[Found]:
         return
     warned = [w for w in job.events(Warned) if w.level == "WARN"][:1]
     reason = f": {warned[0].message[:160]}" if warned else ", and the log does not say why"
-    yield Found(
-        title=f"{who(job, errors)} got '{errors[0].error}' from NCCL{reason}",
+    yield told_by(
+        job,
+        errors,
+        f"{who(job, errors)} got '{errors[0].error}' from NCCL{reason}",
         evidence=lines([*errors[:3], *warned]),
         confidence=Confidence.MEDIUM if warned else Confidence.LOW,
-        ranks=job.ranks_of(errors),
-        hosts=job.hosts_of(errors),
     )
 
 

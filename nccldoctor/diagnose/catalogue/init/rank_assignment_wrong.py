@@ -8,7 +8,7 @@ Not a fault: several communicators of different sizes; a restarted job in the sa
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import lines
 from nccldoctor.model.events.nccl import CommComplete, CommStart
 from nccldoctor.model.events.usage import RankCountDiffers, RankOutOfRange, RankTaken
@@ -76,11 +76,10 @@ def _contradictions(job: Job) -> Iterable[Found]:
         sizes = {s.nranks: s for s in starts}
         if len(sizes) > 1:
             told = " and ".join(map(str, sorted(sizes)))
-            yield Found(
-                title=f"Ranks of communicator {ident} disagree on how many they are: {told}",
-                evidence=lines(sizes.values()),
-                ranks=job.ranks_of(sizes.values()),
-                hosts=job.hosts_of(sizes.values()),
+            yield told_by(
+                job,
+                sizes.values(),
+                f"Ranks of communicator {ident} disagree on how many they are: {told}",
             )
         else:
             yield from _twice(job, ident, starts)

@@ -9,7 +9,7 @@ IPv6 look-up that fails while IPv4 works is only a warning.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import lines, ranges, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommComplete
@@ -96,11 +96,10 @@ def _before_work(job: Job) -> list[StoreTimeout]:
 def _port(job: Job, events: list[PortInUse]) -> Found:
     port = next((e.port for e in events if e.port), None)
     number = f"port {port}" if port else "the rendezvous port"
-    return Found(
-        title=f"{who(job, events, 'Rank 0')} cannot serve the store: {number} is in use by another process",
-        evidence=lines(events),
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
+    return told_by(
+        job,
+        events,
+        f"{who(job, events, 'Rank 0')} cannot serve the store: {number} is in use by another process",
         remedy=(
             f"ss -ltnp 'sport = :{port or 29500}'  # who holds it: often the last run of the same job",
             "torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0 --nnodes=1 --nproc-per-node=N train.py  # takes a free port; costs nothing, on one host only",
@@ -128,12 +127,12 @@ def _timeout(job: Job, events: list[StoreTimeout]) -> Found:
         what = f"gave up at the rendezvous ({events[0].what})"
     if died:
         what += f", after {_death(died[0])} in {_rank(job, died[0])}"
-    return Found(
-        title=f"{who(job, [counted] if counted else events)} {what}",
+    return told_by(
+        job,
+        events,
+        f"{who(job, [counted] if counted else events)} {what}",
         evidence=lines([*([counted] if counted else []), *events, *died[:1]]),
         confidence=Confidence.HIGH if counted or address else Confidence.MEDIUM,
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
         severity=Severity.NOTE if died else None,
         consequence=bool(died),
     )
@@ -161,12 +160,7 @@ def _died_before(job: Job) -> list[PythonException | ProcessEnded]:
 def _found(
     job: Job, events: list[Event] | list[ForeignServer] | list[VariableMissing], what: str
 ) -> Found:
-    return Found(
-        title=f"{who(job, events)} {what}",
-        evidence=lines(events),
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
-    )
+    return told_by(job, events, f"{who(job, events)} {what}")
 
 
 def _rank(job: Job, event: Event) -> str:

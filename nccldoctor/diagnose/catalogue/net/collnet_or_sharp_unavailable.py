@@ -6,7 +6,7 @@ without these, it only makes set-up longer.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import events_of, named
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.fabric import CollnetUnavailable
@@ -29,11 +29,11 @@ def check(job: Job) -> Iterable[Found]:
     events = job.events(CollnetUnavailable)
     if events:
         asked = named(job, "NCCL_COLLNET_ENABLE")
-        yield Found(
-            title=f"{who(job, events)}: in-network reduction does not come up; NCCL goes on without it",
+        yield told_by(
+            job,
+            events,
+            f"{who(job, events)}: in-network reduction does not come up; NCCL goes on without it",
             evidence=lines([*events[:2], *events_of(asked[:1])]),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
         )
 
 

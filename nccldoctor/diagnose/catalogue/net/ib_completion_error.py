@@ -7,7 +7,7 @@ always its cause: status 12 mostly means that the *peer* or the way to it is gon
 
 from collections.abc import Iterable, Sequence
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.peers import host_of_address, hostname
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.ib_status import FLUSH, LOCAL_PROTECTION, VENDOR, status
@@ -42,11 +42,10 @@ def check(job: Job) -> Iterable[Found]:
     """One finding a status, the earliest first; flushes only when there is nothing else; one for libfabric."""
     failed = job.events(LibfabricFailed)
     if failed:
-        yield Found(
-            title=f"{who(job, failed)}: a transfer over libfabric failed: {failed[0].reason}",
-            evidence=lines(failed),
-            ranks=job.ranks_of(failed),
-            hosts=job.hosts_of(failed),
+        yield told_by(
+            job,
+            failed,
+            f"{who(job, failed)}: a transfer over libfabric failed: {failed[0].reason}",
             confidence=Confidence.MEDIUM,
             remedy=_LIBFABRIC,
         )

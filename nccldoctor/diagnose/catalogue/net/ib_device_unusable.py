@@ -7,7 +7,7 @@ On a machine without InfiniBand all these lines are normal, and nothing is repor
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import events_of, named, works
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.event import Event
@@ -40,11 +40,10 @@ def check(job: Job) -> Iterable[Found]:
     ]
     if broken:
         devices = sorted({e.device for e in job.events(DeviceUnusable) if e.device})
-        yield Found(
-            title=f"{who(job, broken)} cannot use {', '.join(devices) or 'an InfiniBand device'}",
-            evidence=lines(broken),
-            ranks=job.ranks_of(broken),
-            hosts=job.hosts_of(broken),
+        yield told_by(
+            job,
+            broken,
+            f"{who(job, broken)} cannot use {', '.join(devices) or 'an InfiniBand device'}",
             severity=Severity.WARNING if works(job) else Severity.ERROR,
         )
         return
@@ -61,11 +60,11 @@ def _absent(job: Job) -> Iterable[Found]:
     asked += [s for s in named(job, "NCCL_IB_HCA") if not s.value.startswith("^")]
     others = [e for e in job.events(NetDevices) if e.network == "IB" and "[0]" in e.devices]
     if refused:
-        yield Found(
-            title=f"{who(job, missing)}: no InfiniBand device is usable, and NCCL may not fall back to sockets",
+        yield told_by(
+            job,
+            refused,
+            f"{who(job, missing)}: no InfiniBand device is usable, and NCCL may not fall back to sockets",
             evidence=lines([*refused[:2], *missing[:2]]),
-            ranks=job.ranks_of(refused),
-            hosts=job.hosts_of(refused),
             remedy=(
                 "unset NCCL_NET  # where the machine has no InfiniBand: sockets are used then; costs nothing there",
                 *remedy,
@@ -76,11 +75,11 @@ def _absent(job: Job) -> Iterable[Found]:
         why = (
             f"{asked[0].variable}={asked[0].value} asks for it" if asked else "other ranks have it"
         )
-        yield Found(
-            title=f"{who(job, without)}: no InfiniBand device is usable, although {why}",
+        yield told_by(
+            job,
+            without,
+            f"{who(job, without)}: no InfiniBand device is usable, although {why}",
             evidence=lines([*without[:2], *events_of(asked[:1]), *others[:1]]),
-            ranks=job.ranks_of(without),
-            hosts=job.hosts_of(without),
             confidence=Confidence.MEDIUM,
             severity=Severity.WARNING,
         )

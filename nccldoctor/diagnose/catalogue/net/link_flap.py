@@ -7,7 +7,7 @@ the device itself has to be reset. A changed GID table (RoCE) comes from an addr
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.fabric import PortEvent
 from nccldoctor.model.finding import Severity
@@ -34,11 +34,11 @@ def check(job: Job) -> Iterable[Found]:
         fatal = [e for e in events if e.fatal or "catastrophic" in e.event]
         down = [e for e in events if "port error" in e.event]
         told = ", ".join(dict.fromkeys(e.event for e in events))
-        yield Found(
-            title=f"{who(job, events)}: {device or 'a device'} reports {told}",
+        yield told_by(
+            job,
+            events,
+            f"{who(job, events)}: {device or 'a device'} reports {told}",
             evidence=lines(fatal or down or events),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
             severity=Severity.ERROR if fatal else Severity.WARNING if down else Severity.NOTE,
         )
 

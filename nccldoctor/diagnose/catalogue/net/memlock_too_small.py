@@ -7,7 +7,7 @@ shows other signs too (BUF07), and an out-of-memory killer in the same evidence 
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.host_memory import locked_limits, locked_need
 from nccldoctor.diagnose.words import lines, size, who
 from nccldoctor.model.events.fabric import VerbFailed
@@ -48,11 +48,11 @@ def check(job: Job) -> Iterable[Found]:
         why = "though nothing limits locked memory here: the device's own tables are full"
     else:
         why = "the limit of locked memory is too small" + _measured(job, least)
-    yield Found(
-        title=f"{who(job, events)}: {events[0].call} finds no memory to lock: {why}",
+    yield told_by(
+        job,
+        events,
+        f"{who(job, events)}: {events[0].call} finds no memory to lock: {why}",
         evidence=lines([*events[:3], *limits[:1]]),
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
         confidence=Confidence.HIGH if least is not None else Confidence.MEDIUM,
         remedy=_UNLIMITED if limits and least is None else (),
     )

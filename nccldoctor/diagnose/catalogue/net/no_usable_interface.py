@@ -7,7 +7,7 @@ excludes.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import events_of, named
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.trouble import NoInterface
@@ -45,11 +45,11 @@ def check(job: Job) -> Iterable[Found]:
     fix = (
         (f"unset {asked[0].variable}  # or name one that is there", confirm[0]) if asked else remedy
     )
-    yield Found(
-        title=f"{who(job, events)} cannot find a network interface: {why}",
+    yield told_by(
+        job,
+        events,
+        f"{who(job, events)} cannot find a network interface: {why}",
         evidence=lines([*events[:3], *events_of(asked[:1])]),
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
         remedy=fix,
     )
 
@@ -57,12 +57,12 @@ def check(job: Job) -> Iterable[Found]:
 def _garbled(job: Job, events: list[NoInterface]) -> Found:
     asked = named(job, "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME")
     why = f"{asked[0].variable}={asked[0].value} matches none" if asked else "no interface matched"
-    return Found(
-        title=f"{who(job, events)} got an empty address to connect to: {why} on some rank, or ranks run different NCCL versions",
+    return told_by(
+        job,
+        events,
+        f"{who(job, events)} got an empty address to connect to: {why} on some rank, or ranks run different NCCL versions",
         evidence=lines([*events[:3], *events_of(asked[:1])]),
         confidence=Confidence.MEDIUM,
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
         remedy=(
             "ip -br addr; echo $NCCL_SOCKET_IFNAME  # on each host: the name must be there and up",
             "python -c 'import torch; print(torch.cuda.nccl.version())'  # on each host: the same",

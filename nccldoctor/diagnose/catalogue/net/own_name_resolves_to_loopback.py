@@ -6,7 +6,7 @@ On one host that is fine; between hosts the full mesh then fails or hangs.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.torch import GlooError, LoopbackFallback
 from nccldoctor.model.finding import Confidence, Severity
@@ -31,11 +31,11 @@ def check(job: Job) -> Iterable[Found]:
         return
     failed = [e for e in job.events(GlooError) if e.kind != "size-mismatch"]
     across = len(job.hosts) > 1
-    yield Found(
-        title=f"{who(job, events)}: the host's own name does not resolve, so Gloo uses loopback",
+    yield told_by(
+        job,
+        events,
+        f"{who(job, events)}: the host's own name does not resolve, so Gloo uses loopback",
         evidence=lines([*events[:3], *failed[:1]]),
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
         confidence=Confidence.HIGH if across and failed else Confidence.LOW,
         severity=Severity.ERROR if across and failed else Severity.NOTE,
     )

@@ -7,7 +7,7 @@ NCCL's ports are picked by the kernel (/proc/sys/net/ipv4/ip_local_port_range), 
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.peers import host_of_address, hostname
 from nccldoctor.diagnose.words import lines, some, who
 from nccldoctor.knowledge.interfaces import loopback
@@ -63,11 +63,11 @@ def _waiting(job: Job) -> Iterable[Found]:
     whom = some(addresses) if addresses else "an address that the log does not name"
     own = [e for e in job.events(BootstrapInterface) if loopback(e.address)]
     by = f" over {own[0].interface}, which no other host can be reached over" if own else ""
-    yield Found(
-        title=f"{who(job, tried)} keeps trying to reach {whom}{by}: {tried[-1].reason}",
+    yield told_by(
+        job,
+        tried,
+        f"{who(job, tried)} keeps trying to reach {whom}{by}: {tried[-1].reason}",
         evidence=lines([*own[:1], *tried]),
-        ranks=job.ranks_of(tried),
-        hosts=job.hosts_of(tried),
         confidence=Confidence.MEDIUM,
     )
 

@@ -7,8 +7,8 @@ ports of InfiniBand and RoCE are mixed. Error 110 means that no answer came to t
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.words import lines, who
+from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.words import who
 from nccldoctor.model.events.fabric import IncompatibleDevices, VerbFailed
 from nccldoctor.model.finding import Severity
 from nccldoctor.model.job import Evidence, Job
@@ -36,19 +36,17 @@ def check(job: Job) -> Iterable[Found]:
         first = events[0]
         code_ = f" ({first.number})" if first.number else ""
         detail = f", {first.detail[:160]}" if first.detail else ""
-        yield Found(
-            title=f"{who(job, events)} cannot connect its queue pairs: {first.call}: {first.reason}{code_}{detail}",
-            evidence=lines(events),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
+        yield told_by(
+            job,
+            events,
+            f"{who(job, events)} cannot connect its queue pairs: {first.call}: {first.reason}{code_}{detail}",
         )
     mixed = job.events(IncompatibleDevices)
     if mixed:
-        yield Found(
-            title=f"{who(job, mixed)}: ports that do not fit together: {mixed[0].message[:160]}",
-            evidence=lines(mixed),
-            ranks=job.ranks_of(mixed),
-            hosts=job.hosts_of(mixed),
+        yield told_by(
+            job,
+            mixed,
+            f"{who(job, mixed)}: ports that do not fit together: {mixed[0].message[:160]}",
             remedy=(
                 "export NCCL_IB_HCA=mlx5_0,mlx5_1  # only ports of one kind, on every host; costs the ports left out",
                 *confirm[:1],

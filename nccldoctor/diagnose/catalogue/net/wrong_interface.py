@@ -7,7 +7,7 @@ too: when ranks on loopback come up together, their "hosts" are one machine, and
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import several_hosts, works
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.interfaces import link_local, loopback, unfit
@@ -41,11 +41,10 @@ def check(job: Job) -> Iterable[Found]:
             kinds.setdefault((event.interface, what), []).append(event)
     for (interface, what), same in sorted(kinds.items()):
         one_machine = works(job) and all(loopback(e.address) for e in same)
-        yield Found(
-            title=f"{who(job, same)}: {interface} ({what}) carries traffic between hosts",
-            evidence=lines(same),
-            ranks=job.ranks_of(same),
-            hosts=job.hosts_of(same),
+        yield told_by(
+            job,
+            same,
+            f"{who(job, same)}: {interface} ({what}) carries traffic between hosts",
             confidence=Confidence.MEDIUM,
             severity=Severity.NOTE
             if one_machine

@@ -8,8 +8,8 @@ Not a fault: an empty list of the GPU's CPUs, as virtual machines show it; affin
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.words import lines, who
+from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.words import who
 from nccldoctor.model.events.platform import AffinityIgnored
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -35,11 +35,10 @@ def check(job: Job) -> Iterable[Found]:
     apart = [e for e in events if e.gpu_cpus and e.process_cpus]
     if apart:
         first = apart[0]
-        yield Found(
-            title=f"{who(job, apart)} may run on CPUs {first.process_cpus}, but GPU {first.gpu} is near CPUs {first.gpu_cpus}",
-            evidence=lines(apart),
-            ranks=job.ranks_of(apart),
-            hosts=job.hosts_of(apart),
+        yield told_by(
+            job,
+            apart,
+            f"{who(job, apart)} may run on CPUs {first.process_cpus}, but GPU {first.gpu} is near CPUs {first.gpu_cpus}",
         )
     crowded: dict[tuple[str, str], list[AffinityIgnored]] = {}
     for event in events:
@@ -47,12 +46,11 @@ def check(job: Job) -> Iterable[Found]:
             crowded.setdefault((job.host_of(event) or "", event.process_cpus), []).append(event)
     for (_, core), sharing in sorted(crowded.items()):
         if len({e.speaker.pid for e in sharing}) > 1:
-            yield Found(
-                title=f"{who(job, sharing)} share the one CPU core {core}",
-                evidence=lines(sharing),
+            yield told_by(
+                job,
+                sharing,
+                f"{who(job, sharing)} share the one CPU core {core}",
                 confidence=Confidence.HIGH,
-                ranks=job.ranks_of(sharing),
-                hosts=job.hosts_of(sharing),
             )
 
 

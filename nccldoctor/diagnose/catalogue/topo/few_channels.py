@@ -10,7 +10,7 @@ hosts, where the network cards decide; a limit by variable, which is ENV07.
 from collections import Counter
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import named, on
 from nccldoctor.diagnose.usual import expected, searched
 from nccldoctor.diagnose.words import lines, who
@@ -69,11 +69,11 @@ def _odd_hosts(job: Job) -> Iterable[Found]:
     odd = [g for _, g in sorted(first.items()) if 0 < g.channels <= usual / 2]
     if odd and count > len(first) / 2:
         sibling = next(g for _, g in sorted(first.items()) if g.channels == usual)
-        yield Found(
-            title=f"{who(job, odd)} finds {odd[0].channels} channels over {odd[0].intra_type}, the other hosts {usual}; all must use the smaller number",
+        yield told_by(
+            job,
+            odd,
+            f"{who(job, odd)} finds {odd[0].channels} channels over {odd[0].intra_type}, the other hosts {usual}; all must use the smaller number",
             evidence=lines([*odd[:3], sibling]),
-            ranks=job.ranks_of(odd),
-            hosts=job.hosts_of(odd),
         )
 
 
@@ -89,12 +89,12 @@ def _nvswitch(job: Job) -> Iterable[Found]:
         why = f"; the search found rings for {could}: the program limits it (ncclConfig's maxCTAs)"
     else:
         why = "; the search itself finds no more: links are missing" if ring is not None else ""
-    yield Found(
-        title=f"{who(job, few)}: {wanted}{why}",
+    yield told_by(
+        job,
+        few,
+        f"{who(job, few)}: {wanted}{why}",
         evidence=(*lines([*few[:3], *([ring] if ring else [])]), wanted.line),
         confidence=Confidence.HIGH if ring is not None else Confidence.MEDIUM,
-        ranks=job.ranks_of(few),
-        hosts=job.hosts_of(few),
     )
 
 

@@ -9,8 +9,8 @@ Not a fault: the same words where NCCL goes on with shared memory by itself.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.words import lines, who
+from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.words import who
 from nccldoctor.model.events.nccl import CommComplete
 from nccldoctor.model.events.platform import PeerAccessFailed
 from nccldoctor.model.events.trouble import CudaFailure
@@ -53,12 +53,11 @@ def check(job: Job) -> Iterable[Found]:
         return
     host_memory = any("shm.cc" in (e.place or "") for e in failed)
     went_on = bool(job.events(CommComplete)) and not failed
-    yield Found(
-        title=f"{who(job, both)} cannot share GPU memory with another process (P2P): {both[0].reason}",
-        evidence=lines(both),
+    yield told_by(
+        job,
+        both,
+        f"{who(job, both)} cannot share GPU memory with another process (P2P): {both[0].reason}",
         confidence=Confidence.MEDIUM,
-        ranks=job.ranks_of(both),
-        hosts=job.hosts_of(both),
         severity=Severity.WARNING if went_on else None,
         remedy=(_HOST_MEMORY, *remedy) if host_memory else (),
     )

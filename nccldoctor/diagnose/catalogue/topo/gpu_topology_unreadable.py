@@ -7,8 +7,8 @@ Not a fault: addresses of NVSwitches (fffffff:ff:f), which have no path in any m
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.words import lines, some, who
+from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.words import some, who
 from nccldoctor.model.events.platform import TopologyUnreadable
 from nccldoctor.model.finding import Severity
 from nccldoctor.model.job import Evidence, Job
@@ -30,11 +30,10 @@ def check(job: Job) -> Iterable[Found]:
     events = job.events(TopologyUnreadable)
     if events:
         hidden = some(sorted({e.what for e in events}), 2)
-        yield Found(
-            title=f"{who(job, events, 'A process')} cannot read {hidden}: NCCL guesses the machine's topology",
-            evidence=lines(events),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
+        yield told_by(
+            job,
+            events,
+            f"{who(job, events, 'A process')} cannot read {hidden}: NCCL guesses the machine's topology",
         )
 
 

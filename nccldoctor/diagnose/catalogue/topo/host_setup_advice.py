@@ -7,8 +7,8 @@ Not this: advice on the IOMMU beside a hang or wrong data, which is TOPO11.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.words import lines, some, who
+from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.words import some, who
 from nccldoctor.model.events.platform import HostAdvice
 from nccldoctor.model.finding import Severity
 from nccldoctor.model.job import Evidence, Job
@@ -33,12 +33,7 @@ def check(job: Job) -> Iterable[Found]:
     advice = job.events(HostAdvice)
     if advice:
         settings = some(sorted({e.setting for e in advice}))
-        yield Found(
-            title=f"{who(job, advice, 'A host')}: the library misses {settings}",
-            evidence=lines(advice),
-            ranks=job.ranks_of(advice),
-            hosts=job.hosts_of(advice),
-        )
+        yield told_by(job, advice, f"{who(job, advice, 'A host')}: the library misses {settings}")
 
 
 fires_on = {

@@ -9,7 +9,7 @@ Not a fault: several machines; P2P and shared memory switched off by hand (ENV06
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.gpus import over_net_inside, ranks_at
 from nccldoctor.diagnose.merging import merged
 from nccldoctor.diagnose.settings import named, on
@@ -47,12 +47,12 @@ def _apart(job: Job) -> Iterable[Found]:
     if failed:
         hostid: list[Event] = [s.event for s in named(job, "NCCL_HOSTID")][:1]
         sure = any(e.reason for e in failed)
-        yield Found(
-            title=f"{who(job, failed)}: the shared memory of a rank on the same host is not there: the two see different /dev/shm",
+        yield told_by(
+            job,
+            failed,
+            f"{who(job, failed)}: the shared memory of a rank on the same host is not there: the two see different /dev/shm",
             evidence=lines([*failed, *hostid]),
             confidence=Confidence.HIGH if sure else Confidence.MEDIUM,
-            ranks=job.ranks_of(failed),
-            hosts=job.hosts_of(failed),
             severity=Severity.ERROR,
         )
 

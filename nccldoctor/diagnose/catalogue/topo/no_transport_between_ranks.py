@@ -8,7 +8,7 @@ Not a fault: one of the ways being off while another works.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import named, on
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.platform import NoTransport
@@ -39,11 +39,11 @@ def check(job: Job) -> Iterable[Found]:
         off = [s for s in named(job, *_SWITCHES) if on(s)]
         shown = ", ".join(sorted({f"{s.variable}={s.value}" for s in off}))
         why = f"; {shown}" if off else ""
-        yield Found(
-            title=f"{who(job, events)}: no transport between ranks {pairs}{why}",
+        yield told_by(
+            job,
+            events,
+            f"{who(job, events)}: no transport between ranks {pairs}{why}",
             evidence=lines([*events[:3], *(s.event for s in off[:2])]),
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
         )
 
 

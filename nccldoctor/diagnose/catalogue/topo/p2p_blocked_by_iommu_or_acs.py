@@ -8,8 +8,8 @@ Not a fault: an IOMMU in pass-through mode; the advice of RCCL alone, when nothi
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.diagnose.words import lines, some, who
+from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.words import some, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.platform import HostAdvice, IommuFault
 from nccldoctor.model.events.state import BandwidthRow
@@ -82,14 +82,7 @@ def _found(
     confidence: Confidence,
     severity: Severity | None = None,
 ) -> Found:
-    return Found(
-        title=title,
-        evidence=lines(events),
-        confidence=confidence,
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
-        severity=severity,
-    )
+    return told_by(job, events, title, confidence=confidence, severity=severity)
 
 
 _ADVICE = 'mi-1:71:71 [0] /src/init.cc:1 NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system instablity or hang!\n'

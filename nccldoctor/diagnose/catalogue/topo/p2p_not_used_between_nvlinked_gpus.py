@@ -9,7 +9,7 @@ Not a fault: GPUs without NVLink; there shared memory is the right way, and `P2P
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.gpus import nvlinked, over_net_inside, ranks_at
 from nccldoctor.diagnose.merging import merged
 from nccldoctor.diagnose.settings import Setting, on
@@ -54,11 +54,10 @@ def _each(job: Job) -> Iterable[Found]:
         pairs = ", ".join(
             sorted({f"{min(e.first, e.second)}-{max(e.first, e.second)}" for e in linked})
         )
-        yield Found(
-            title=f"{who(job, linked)}: peer-to-peer access is off between GPUs that NVLink joins ({pairs})",
-            evidence=lines(linked),
-            ranks=job.ranks_of(linked),
-            hosts=job.hosts_of(linked),
+        yield told_by(
+            job,
+            linked,
+            f"{who(job, linked)}: peer-to-peer access is off between GPUs that NVLink joins ({pairs})",
         )
     for host in sorted({c.source_host for c in around if c.source_host}):
         if not linked:
@@ -97,23 +96,22 @@ def _refused(job: Job) -> Iterable[Found]:
     failed = job.events(PeerAccessFailed)
     if failed and not job.events(Partition):
         fatal = not job.events(CommComplete)
-        yield Found(
-            title=f"{who(job, failed)}: {failed[0].reason[:160]}",
-            evidence=lines(failed),
+        yield told_by(
+            job,
+            failed,
+            f"{who(job, failed)}: {failed[0].reason[:160]}",
             confidence=Confidence.MEDIUM,
-            ranks=job.ranks_of(failed),
-            hosts=job.hosts_of(failed),
             severity=Severity.ERROR if fatal else None,
         )
 
 
 def _pcie(job: Job, events: list[P2pDisabled]) -> Found:
-    return Found(
-        title=f"{who(job, events)}: peer-to-peer access is off between PCIe neighbours; without NVLink shared memory is the way",
+    return told_by(
+        job,
+        events,
+        f"{who(job, events)}: peer-to-peer access is off between PCIe neighbours; without NVLink shared memory is the way",
         evidence=lines(events[:2]),
         confidence=Confidence.MEDIUM,
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
         severity=Severity.NOTE,
     )
 

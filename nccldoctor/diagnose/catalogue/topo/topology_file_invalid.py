@@ -7,7 +7,7 @@ Not a fault: the default file of NVIDIA's topology daemon, which most machines d
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import named
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.platform import TopologyFileUnusable
@@ -37,12 +37,12 @@ def check(job: Job) -> Iterable[Found]:
     for reason, events in sorted(by_reason.items()):
         absent = reason.startswith("Could not open XML topology")
         given = f" ({setting.variable}={setting.value})" if setting and not events[0].file else ""
-        yield Found(
-            title=f"{who(job, events)}: {reason}{given}",
+        yield told_by(
+            job,
+            events,
+            f"{who(job, events)}: {reason}{given}",
             evidence=lines([*events, *([setting.event] if setting else [])]),
             confidence=Confidence.HIGH if setting or events[0].file else Confidence.MEDIUM,
-            ranks=job.ranks_of(events),
-            hosts=job.hosts_of(events),
             severity=Severity.WARNING if absent else None,
         )
 

@@ -7,10 +7,10 @@ Not a fault: a topology file in use; a single host, or sockets only, where the d
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.networks import rdma, rdma_nics, spans_hosts
 from nccldoctor.diagnose.settings import named
-from nccldoctor.diagnose.words import lines, who
+from nccldoctor.diagnose.words import who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommComplete, CommStart
 from nccldoctor.model.events.platform import NotPci
@@ -71,12 +71,11 @@ def _bus(bus_id: str | None) -> int | None:
 def _found(
     job: Job, events: list[Event], what: str, confidence: Confidence, severity: Severity | None
 ) -> Found:
-    return Found(
-        title=f"{who(job, events, 'Processes')} {what}",
-        evidence=lines(events),
+    return told_by(
+        job,
+        events,
+        f"{who(job, events, 'Processes')} {what}",
         confidence=confidence,
-        ranks=job.ranks_of(events),
-        hosts=job.hosts_of(events),
         severity=severity,
     )
 
