@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nccldoctor.report.words import plural
+
 _COLUMNS, _ROWS = 8, 12
 
 
@@ -26,6 +28,7 @@ def _entry(communicator: Mapping[str, Any], blamed: frozenset[int]) -> dict[str,
     return {
         **{k: communicator[k] for k in ("id", "name", "size", "parent", "group", "network")},
         "channels": communicator["channels"],
+        "facts": _facts(communicator),
         "rows": rows[:_ROWS],
         "more_rows": max(0, len(rows) - _ROWS),
         "columns": columns,
@@ -35,6 +38,19 @@ def _entry(communicator: Mapping[str, Any], blamed: frozenset[int]) -> dict[str,
         "uneven": bool(parting) or len({row["issued"] for row in rows}) > 1 or len(stages) > 1,
         "local": None in communicator["ranks"],
     }
+
+
+def _facts(communicator: Mapping[str, Any]) -> list[str]:
+    """What stands behind the name, of what the name does not tell."""
+    name, size, channels = (communicator[key] for key in ("name", "size", "channels"))
+    group = communicator["group"]
+    told = [
+        "" if f"{size} ranks" in name else plural(size, "rank"),
+        communicator["network"] or "",
+        plural(channels, "channel") if channels else "",
+        f"group {group}" if group and group != name else "",
+    ]
+    return [part for part in told if part]
 
 
 def _shown(communicator: Mapping[str, Any], ranks: Sequence[int]) -> list[int]:

@@ -124,10 +124,15 @@ def _step(words: str) -> str:
     """A command as code with its comment behind it; advice as text, with its own code."""
     found = step(words)
     if found.command:
-        return _code(found.words) + (f" {text(found.why)}" if found.why else "")
-    parts = found.words.split("`")
+        return _code(found.words) + (f" {_ticked(found.why)}" if found.why else "")
+    return _ticked(found.words)
+
+
+def _ticked(words: str) -> str:
+    """Text in which words between backticks stay code."""
+    parts = words.split("`")
     if len(parts) % 2 == 0:
-        return text(found.words)
+        return text(words)
     return "".join(
         _code(part) if number % 2 else _spaced(part) for number, part in enumerate(parts) if part
     )
