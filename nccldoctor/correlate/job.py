@@ -10,6 +10,7 @@ from nccldoctor.correlate.groups import Groups, join
 from nccldoctor.correlate.places import Places, Reader
 from nccldoctor.correlate.processes import Draft, Processes
 from nccldoctor.correlate.ranks import assign
+from nccldoctor.correlate.rejoin import rejoin
 from nccldoctor.correlate.split import split
 from nccldoctor.model.calls import CallTable
 from nccldoctor.model.digest import Digest
@@ -23,7 +24,7 @@ def build(digests: Sequence[Digest], reader: Reader, *, partial: bool = False) -
     """The jobs of these digests. `partial` says that logs are known to be missing."""
     if not digests:
         return ()
-    parts = split(digests)
+    parts = split(rejoin(digests))
     return tuple(_job(part, reader, partial, len(parts)) for part in parts)
 
 

@@ -46,6 +46,8 @@ class CallTable:
     `seek` pairs (ordinal of a call, byte offset in `file`) to re-read from; Send and Recv are not in
     `count`, `windows` and `tail` but in `peers`: (op, peer) → number of calls. `place` is (file, offset,
     size) where the input is a part of a file, as the member of a tar file is, or was spooled; None: `file` itself.
+    `earlier` are the tables of older parts of a rotated log, oldest first: their calls come first, and `count` counts them
+    too. `holed`: the log lost its middle after the communicator's set-up, so that `count` means nothing.
     """
 
     file: str
@@ -66,3 +68,5 @@ class CallTable:
     mix: Mapping[Call, int] = field(default_factory=dict)
     peers: Mapping[tuple[str, int], int] = field(default_factory=dict)
     place: tuple[str, int, int | None] | None = None
+    earlier: "tuple[CallTable, ...]" = ()
+    holed: bool = False

@@ -23,6 +23,8 @@ class Kind(str, Enum):
 
 ENDS_INSIDE = "ends in the middle of a line"
 """In the note of a text that was cut, or is still being written."""
+LACKS_MIDDLE = "its middle was left out"
+"""In the note of a log that nccldoctor kept within its limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 
 from nccldoctor.evidence.opening import Input, open_input
 from nccldoctor.model.calls import POINT_TO_POINT, Call, CallTable
@@ -46,6 +48,8 @@ def reread(table: CallTable, first: int, count: int) -> tuple[Call, ...]:
     """
     first = max(1, first)
     count = min(count, table.count - first + 1)
+    if table.earlier:
+        return tuple(islice(_over_parts(table, first, count), max(count, 0)))
     kept = table.count - len(table.tail)
     if count <= 0:
         return ()
@@ -56,6 +60,22 @@ def reread(table: CallTable, first: int, count: int) -> tuple[Call, ...]:
         return tuple(calls)
     except (OSError, ValueError, EOFError):
         return ()
+
+
+def _over_parts(table: CallTable, first: int, count: int) -> Iterator[Call]:
+    """The calls of a rotated log: from its older parts, and then from its own file."""
+    own = table.count - sum(part.count for part in table.earlier)
+    before = 0
+    for part in (*table.earlier, replace(table, earlier=(), count=own)):
+        if first <= before + part.count:
+            calls = reread(part, max(first - before, 1), count)
+            yield from calls
+            if len(calls) < min(part.count - max(first - before, 1) + 1, count):
+                return
+            count -= len(calls)
+        if count <= 0:
+            return
+        before += part.count
 
 
 def _reread(table: CallTable, first: int, count: int) -> Iterator[Call]:

@@ -10,6 +10,8 @@ from nccldoctor.parse.call_line import DATATYPES, REDOPS, name_of
 from nccldoctor.parse.sequence import Calls, Sequence, Symbol
 
 CLUE = b" opCount "
+HOLES = b" bytes left out here", b"\0" * 64
+"""What stands where nccldoctor took the middle out of a log, closed and while the job still writes."""
 _CUT = re.compile(rb" opCount [^ ]+ sendbuff [^ ]+ recvbuff [^ ]+ count ").split
 _BODY = re.compile(
     rb"(\d{1,20}) datatype (\d{1,9}) op (\d{1,9}) root (-?\d{1,9}) comm (\S{1,40}) \[nranks=(\d{1,9})\]"
@@ -75,6 +77,7 @@ class CallReader:
 
     def __init__(self, path: str, place: tuple[str, int, int | None] | None = None) -> None:
         self.lost = 0
+        self.holes = 0
         self.records = 0
         self._path = path
         self._place = place
@@ -84,6 +87,7 @@ class CallReader:
         self._sequences: dict[Key, Sequence] = {}
         self._inits: Counter[Key] = Counter()
         self._starting: set[Key] = set()
+        self._before_hole: Counter[Key] | None = None
         self._calls = Calls()
         self._hosts: set[bytes] = set()
         self._tables: list[CallTable] = []
@@ -234,7 +238,12 @@ class CallReader:
         sequence = self._sequences.get(key)
         if sequence is None:
             sequence = Sequence(
-                *key, after.device, int(nranks), max(0, self._inits[key] - 1), begin=self._block
+                *key,
+                after.device,
+                int(nranks),
+                max(0, self._inits[key] - 1),
+                begin=self._block,
+                holed=self._before_hole is not None and self._inits[key] <= self._before_hole[key],
             )
             self._sequences[key] = sequence
         kind = b" ".join((after.op, datatype, redop, root))
@@ -261,6 +270,11 @@ class CallReader:
     def _aside(self, lines: bytes) -> list[Key]:
         """Keeps other lines for the caller; returns the communicators that begin in them."""
         self._others.append(lines)
+        if any(hole in lines for hole in HOLES):
+            self.holes += 1
+            self._before_hole = self._inits.copy()
+            for sequence in self._sequences.values():
+                sequence.holed = True
         if b" Init " not in lines:
             return []
         starting = []

@@ -12,7 +12,7 @@ from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommGone, CommStart, Noise
 from nccldoctor.model.events.torch import BackendError
 from nccldoctor.model.events.trouble import CudaFailure, Warned
-from nccldoctor.model.source import ENDS_INSIDE, Line, Source, Speaker
+from nccldoctor.model.source import ENDS_INSIDE, LACKS_MIDDLE, Line, Source, Speaker
 from nccldoctor.parse import patterns
 from nccldoctor.parse.bandwidth import Table
 from nccldoctor.parse.blocks import Blocks
@@ -96,6 +96,8 @@ class _Reader:
         whole = self._calls.records - self._calls.lost
         torn = self._torn + self._calls.lost
         notes = [f"{torn} torn lines"] if torn else []
+        if self._calls.holes:
+            notes.append(LACKS_MIDDLE)
         if self._cut:
             notes.append(ENDS_INSIDE)
         if len(self._events) >= MOST_EVENTS:

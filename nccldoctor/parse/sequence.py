@@ -50,6 +50,7 @@ class Sequence:
     sought: int = 0
     chunks: list[Chunk] = field(default_factory=list)
     last: tuple[int, str, int | None] = (0, "", None)
+    holed: bool = False
 
     @property
     def count(self) -> int:
@@ -114,6 +115,7 @@ class Sequence:
     def restart(self, generation: int) -> None:
         """Begins again: the pointer belongs to a new communicator."""
         self.generation = generation
+        self.holed = False
         self.pending.clear()
         self.windows = []
         self.mix = Counter()
@@ -147,6 +149,7 @@ class Sequence:
             place=place,
             mix={calls[s]: n for s, n in sorted(self.mix.items(), key=lambda i: (-i[1], i[0]))},
             peers=dict(sorted(self.peer_counts.items())),
+            holed=self.holed,
         )
 
 

@@ -10,7 +10,7 @@ from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import some
 from nccldoctor.model.finding import Severity
 from nccldoctor.model.job import Evidence, Job
-from nccldoctor.model.source import Kind, Line, Source
+from nccldoctor.model.source import LACKS_MIDDLE, Kind, Line, Source
 
 code = "LOG02"
 name = "log-truncated"
@@ -26,13 +26,16 @@ remedy = (
 
 
 def check(job: Job) -> Iterable[Found]:
-    """One finding for empty files, one for torn lines."""
+    """One finding for empty files, one for torn lines, one for logs without their middle."""
     empty = [s for s in job.sources if s.kind is Kind.EMPTY]
     if empty:
         yield _found(f"{len(empty)} empty file{'s' * (len(empty) != 1)}", empty)
     torn = [s for s in job.sources if "torn line" in s.note]
     if torn:
         yield _found("Torn lines in", torn)
+    holed = [s for s in job.sources if LACKS_MIDDLE in s.note]
+    if holed:
+        yield _found("The middle was left out, and calls cannot be counted, in", holed)
 
 
 def _found(what: str, sources: list[Source]) -> Found:
@@ -47,6 +50,9 @@ def _found(what: str, sources: list[Source]) -> Found:
 _CALL = "gpu-1:71:71 [0] NCCL INFO AllReduce: opCount {n} sendbuff 0x7f10 recvbuff 0x7f20 count 1024 datatype 7 op 0 root 0 comm 0x55d5 [nranks=2] stream 0x3\n"
 fires_on = {
     "an empty file": "",
+    "nccldoctor's own limit": _CALL.format(n=0)
+    + "[nccldoctor: 1,234,567 bytes left out here]\n"
+    + _CALL.format(n=9),
     "a killed writer": _CALL.format(n=0) + _CALL.format(n=1) + _CALL.format(n=2)[:95] + "\n",
 }
 silent_on = {"whole": _CALL.format(n=0) + _CALL.format(n=1)}
