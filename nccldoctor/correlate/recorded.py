@@ -1,18 +1,20 @@
 """Flight-recorder dumps as tracks: per communicator and rank, the collectives by sequence number, in small arrays."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from nccldoctor.correlate.places import Places
 from nccldoctor.model.calls import Call
 from nccldoctor.model.digest import Digest
-from nccldoctor.model.events.recorded import RETIRED, RecorderLog
+from nccldoctor.model.events.recorded import RETIRED, RecorderLog, distinct, shape_at
 from nccldoctor.model.events.state import RecorderDump, RecorderEntry, RecorderGroup
 
 Key = tuple[str, str, int | None, int | None, str | None]
 """What must agree between ranks: PyTorch's name, NCCL's word, elements, those of the other side, datatype."""
+
+Column = tuple[int, int, "array[int]", "array[int]"]
 
 _BOTH_SIDES = frozenset({"AllReduce", "AllGather", "ReduceScatter", "Broadcast"})
 """Operations whose output, or input, is as large on every rank; a gather's and a scatter's is not."""
@@ -55,16 +57,17 @@ class Track:
         return self.entry(self.first + len(self.ids) - 1) if self.ids else None
 
     def recent(self, number: int) -> tuple[Call, ...]:
-        last = self.first + len(self.ids) - 1
-        found = (self.entry(s) for s in range(max(self.first, last - number + 1), last + 1))
-        return tuple(entry.call for entry in found if entry is not None)
+        return tuple(
+            shape_at(self.entries, position).call for position in self.at[-number:] if position >= 0
+        )
 
 
 @dataclass(slots=True)
 class Kinds:
-    """Numbers for kinds of calls, the same for all ranks."""
+    """Numbers for kinds of calls, the same for all ranks; and the columns of ranks that did the same, made once."""
 
     _numbers: dict[object, int] = field(default_factory=dict)
+    columns: dict[object, "list[Column] | None"] = field(default_factory=dict)
 
     def of(self, key: object) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
@@ -114,19 +117,17 @@ def _split(dump: RecorderDump, kinds: Kinds) -> dict[str, Track]:
     made = {
         g.name: Track(dump.line.file, entries, issued=max(g.enqueued or 0, 0)) for g in dump.groups
     }
-    log = entries if isinstance(entries, RecorderLog) else None
-    if log is not None:
-        shapes: Sequence[RecorderEntry] = log.shapes
+    shapes = distinct(entries)
+    if log := entries if isinstance(entries, RecorderLog) else None:
         numbers = zip(log.shape, log.sequence, strict=True)
     else:
-        shapes = entries
         numbers = zip(range(len(entries)), (e.sequence for e in entries), strict=True)
     targets = [
         None if shape.p2p else (made.setdefault(shape.group, Track(dump.line.file, entries)), shape)
         for shape in shapes
     ]
     ids = [kinds.of(key(shape)) for shape in shapes]
-    if log is not None and _fill(log, targets, ids):
+    if log is not None and _fill(log, made, ids, kinds):
         numbers = zip((), (), strict=True)
     after_p2p = False
     for position, (index, sequence) in enumerate(numbers):
@@ -146,32 +147,38 @@ def _split(dump: RecorderDump, kinds: Kinds) -> dict[str, Track]:
     return made
 
 
-def _fill(
-    log: RecorderLog, targets: Sequence[tuple[Track, RecorderEntry] | None], ids: Sequence[int]
-) -> bool:
-    """The usual dump at once: only collectives, numbered without a gap in each group. False where it is not so."""
-    tracks: dict[int, Track] = {}
-    owners: list[int] = []
-    for target in targets:
-        if target is None:
-            return False
-        tracks[id(target[0])] = target[0]
-        owners.append(id(target[0]))
-    owner = list(map(owners.__getitem__, log.shape))
-    filled = []
-    for ident, track in tracks.items():
-        at = array("i", [position for position, own in enumerate(owner) if own == ident])
-        if not at:
-            continue
-        sequence = array("q", map(log.sequence.__getitem__, at))
-        first = sequence[0]
-        if sequence != array("q", range(first, first + len(at))):
-            return False
-        filled.append((track, first, at))
-    for track, first, at in filled:
-        track.first, track.at = first, at
-        track.ids = array("i", [ids[log.shape[position]] for position in at])
+def _fill(log: RecorderLog, tracks: Mapping[str, Track], ids: Sequence[int], kinds: Kinds) -> bool:
+    """The usual dump at once: only collectives, numbered without a gap in each group. False where it is not so.
+
+    Most ranks have made the same calls in the same order, in groups of other names.
+    """
+    if any(shape.p2p for shape in log.shapes):
+        return False
+    names = list(dict.fromkeys(shape.group for shape in log.shapes))
+    owners = tuple(names.index(shape.group) for shape in log.shapes)
+    same = owners, tuple(ids), log.shape.tobytes(), log.sequence.tobytes()
+    if same not in kinds.columns:
+        kinds.columns[same] = _columns(log, owners, ids)
+    columns = kinds.columns[same]
+    if columns is None:
+        return False
+    for owner, first, track_ids, at in columns:
+        track = tracks[names[owner]]
+        track.first, track.ids, track.at = first, track_ids, at
     return True
+
+
+def _columns(log: RecorderLog, owners: Sequence[int], ids: Sequence[int]) -> "list[Column] | None":
+    """(group, first sequence, kinds, positions) of each group; None where a number is missing or told twice."""
+    owner = list(map(owners.__getitem__, log.shape))
+    found = []
+    for group in sorted(set(owners)):
+        at = array("i", [position for position, own in enumerate(owner) if own == group])
+        sequence = array("q", map(log.sequence.__getitem__, at))
+        if sequence != array("q", range(sequence[0], sequence[0] + len(at))):
+            return None
+        found.append((group, sequence[0], array("i", [ids[log.shape[p]] for p in at]), at))
+    return found
 
 
 def _append(track: Track, sequence: int, kind: int, position: int, kinds: Kinds) -> None:

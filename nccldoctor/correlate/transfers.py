@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from nccldoctor.correlate.places import Places
 from nccldoctor.correlate.recorded import describe
 from nccldoctor.model.digest import Digest
-from nccldoctor.model.events.recorded import shapes
+from nccldoctor.model.events.recorded import distinct
 from nccldoctor.model.events.state import RecorderDump, RecorderEntry
 from nccldoctor.model.job import Origin, Transfer
 from nccldoctor.model.source import Line
@@ -39,7 +39,7 @@ def _by_recorders(places: Places, digests: Sequence[Digest]) -> Iterable[Transfe
         for group in dump.groups:
             if seat := places.seat_in_group(group.name, dump.speaker.rank):
                 heard.add(seat)
-        if not any(shape.p2p for shape, _ in shapes(dump.entries)):
+        if not any(shape.p2p for shape in distinct(dump.entries)):
             continue
         for entry in dump.entries:
             if not entry.p2p or entry.state == "completed" or entry.backend == "gloo":

@@ -72,9 +72,10 @@ def _times(group: str, log: Sequence[object]) -> dict[int, tuple[int, int]]:
         return {}
     wanted = [shape.group == group and not shape.p2p for shape in log.shapes]
     found: dict[int, tuple[int, int]] = {}
-    for index in range(len(log) - 1, -1, -1):
-        if wanted[log.shape[index]] and log.completed_ns[index] and log.created_ns[index]:
-            found.setdefault(log.sequence[index], (log.created_ns[index], log.completed_ns[index]))
+    columns = log.shape, log.sequence, log.created_ns, log.completed_ns
+    for shape, number, made, ended in zip(*map(reversed, columns), strict=True):
+        if wanted[shape] and made and ended:
+            found.setdefault(number, (made, ended))
             if len(found) == LOOKED_AT:
                 break
     return found

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from nccldoctor.model.calls import Call
 from nccldoctor.model.job import Communicator, Job, Lane, Origin
@@ -10,7 +11,7 @@ from nccldoctor.model.job import Communicator, Job, Lane, Origin
 _TRUST = (Origin.RECORDER, Origin.CALLS, Origin.RAS, Origin.WATCHDOG)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Standing:
     """One communicator as one source sees it. `lanes` are by rank inside the communicator, at least two of them."""
 
@@ -18,20 +19,18 @@ class Standing:
     origin: Origin
     lanes: dict[int, Lane]
 
-    @property
+    @cached_property
     def behind(self) -> tuple[int, ...]:
         """The ranks that have issued least, where others have issued more; () when all are level."""
-        least = min(lane.issued for lane in self.lanes.values())
-        found = tuple(sorted(r for r, lane in self.lanes.items() if lane.issued == least))
-        return found if len(found) < len(self.lanes) else ()
+        found = [r for r, lane in self.lanes.items() if lane.issued < self.ordinal]
+        return tuple(sorted(found)) if len(found) < len(self.lanes) else ()
 
-    @property
+    @cached_property
     def waiting(self) -> tuple[int, ...]:
         """The ranks that have issued a call which those behind have not."""
-        behind = self.behind
-        return tuple(sorted(r for r in self.lanes if r not in behind)) if behind else ()
+        return tuple(sorted(self.lanes.keys() - set(self.behind))) if self.behind else ()
 
-    @property
+    @cached_property
     def ordinal(self) -> int:
         """The first call that not all have issued."""
         return min(lane.issued for lane in self.lanes.values()) + 1

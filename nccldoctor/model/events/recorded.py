@@ -52,12 +52,24 @@ class RecorderLog(Sequence[RecorderEntry]):
         )
 
 
+def distinct(entries: Sequence[RecorderEntry]) -> Sequence[RecorderEntry]:
+    """The distinct entries, without what changes from call to call."""
+    return entries.shapes if isinstance(entries, RecorderLog) else entries
+
+
 def shapes(entries: Sequence[RecorderEntry]) -> list[tuple[RecorderEntry, int]]:
-    """The distinct entries, without what changes from call to call, and how often each occurs."""
+    """The distinct entries, and how often each occurs."""
     if not isinstance(entries, RecorderLog):
         return [(entry, 1) for entry in entries]
     counts = Counter(entries.shape)
     return [(shape, counts[index]) for index, shape in enumerate(entries.shapes)]
+
+
+def shape_at(entries: Sequence[RecorderEntry], position: int) -> RecorderEntry:
+    """The entry at that position, which may lack what changes from call to call."""
+    if isinstance(entries, RecorderLog):
+        return entries.shapes[entries.shape[position]]
+    return entries[position]
 
 
 def first_created(entries: Sequence[RecorderEntry]) -> float | None:
