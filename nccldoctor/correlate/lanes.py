@@ -8,7 +8,8 @@ from nccldoctor.correlate.places import Places, Seat
 from nccldoctor.correlate.recorded import Track, describe
 from nccldoctor.model.calls import Call, CallTable
 from nccldoctor.model.digest import Digest
-from nccldoctor.model.events.state import RasComm, RasSnapshot
+from nccldoctor.model.events.recorded import shapes
+from nccldoctor.model.events.state import RasComm, RasSnapshot, RecorderDump
 from nccldoctor.model.events.torch import DumpSignal, GroupProgress, WatchdogTimeout
 from nccldoctor.model.job import Lane, Origin
 from nccldoctor.model.source import Line
@@ -148,7 +149,9 @@ def _same_counts(first: Mapping[str, int], second: Mapping[str, int]) -> bool:
 
 
 def _from_watchdog(places: Places, digests: Sequence[Digest]) -> Iterable[Lane]:
+    """Where a group also sends and receives, the watchdog's numbers count one or the other: no ranks can be compared."""
     lanes: dict[Seat, Lane] = {}
+    mixed = _with_transfers(places, digests)
     timeouts: dict[int | None, WatchdogTimeout] = {}
     for event in (e for d in digests for e in d.events):
         if isinstance(event, WatchdogTimeout):
@@ -156,9 +159,8 @@ def _from_watchdog(places: Places, digests: Sequence[Digest]) -> Iterable[Lane]:
         if not isinstance(event, (GroupProgress, DumpSignal)):
             continue
         rank = event.speaker.rank
-        group = event.group if event.group is not None else str(event.group_id or 0)
-        seat = places.seat_in_group(group, rank)
-        if seat is None or seat in lanes or event.enqueued < 0:
+        seat = places.seat_in_group(_group(event), rank)
+        if seat is None or seat in lanes or seat[0] in mixed or event.enqueued < 0:
             continue
         timeout = timeouts.get(rank)
         failed = event.failed_sequence if isinstance(event, GroupProgress) else None
@@ -175,3 +177,28 @@ def _from_watchdog(places: Places, digests: Sequence[Digest]) -> Iterable[Lane]:
             line=event.line,
         )
     return lanes.values()
+
+
+def _group(event: GroupProgress | DumpSignal) -> str:
+    return event.group if event.group is not None else str(event.group_id or 0)
+
+
+def _with_transfers(places: Places, digests: Sequence[Digest]) -> set[str | None]:
+    """Communicators in which ranks send and receive. PyTorch makes pairs of their own for some: whatever holds such a pair."""
+    found: set[str | None] = set()
+    late: set[tuple[int | None, int]] = set()
+    for digest in digests:
+        for event in digest.events:
+            rank = event.speaker.rank
+            if isinstance(event, WatchdogTimeout) and event.op in ("SEND", "RECV"):
+                late.add((rank, event.sequence))
+            elif isinstance(event, GroupProgress) and (rank, event.failed_sequence) in late:
+                found.add(places.of_group(_group(event), rank))
+            elif isinstance(event, RecorderDump):
+                kinds = {shape.group for shape, _ in shapes(event.entries) if shape.p2p}
+                found |= {places.of_group(group, rank) for group in kinds}
+        seats = [places.of_table(table) for table in digest.calls if table.peers]
+        found |= {seat[0] for seat in seats if seat is not None}
+    pairs = [c for ident in found if ident and (c := places.communicators[ident]).size == 2]
+    held = {ident: {m.global_rank for m in c.members} for ident, c in places.communicators.items()}
+    return found | {i for i, ranks in held.items() if any(held[p.id] <= ranks for p in pairs)}

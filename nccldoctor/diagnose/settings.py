@@ -43,6 +43,14 @@ def named(job: Job, *names: str) -> list[Setting]:
     return [s for s in settings(job) if s.variable in names]
 
 
+def named_by(job: Job, events: Iterable[Event], *names: str) -> list[Setting]:
+    """The settings of these variables in the processes that wrote `events`; everybody's where these tell none."""
+    found = named(job, *names)
+    ids = {p.id for e in events if (p := job.process_of(e)) is not None}
+    own = [s for s in found if (p := job.process_of(s.event)) is not None and p.id in ids]
+    return own or found
+
+
 def value(job: Job, name: str) -> Setting | None:
     """The first setting of this variable; None when nobody sets it, as far as the evidence goes."""
     return next(iter(named(job, name)), None)

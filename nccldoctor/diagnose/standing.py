@@ -145,6 +145,17 @@ def node(comm: Communicator, rank: int) -> Node:
     return process if process is not None else (comm.id, rank)
 
 
+def in_set_up(job: Job) -> frozenset[Node]:
+    """Processes that stand at the door of a communicator to whose set-up not all of its ranks have come."""
+    return frozenset(
+        node(comm, member.rank)
+        for comm in job.communicators
+        if {m.stage for m in comm.members} == {None, "Init START"}
+        for member in comm.members
+        if member.stage is not None
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """A process that has sent or received more often than its peer has met it, and may wait for that."""

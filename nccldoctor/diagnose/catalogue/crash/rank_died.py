@@ -2,7 +2,9 @@
 
 One death takes the others along: connections close, collectives wait, watchdogs abort, launchers send SIGTERM. Only
 the first death counts. Signals name the killer: 9 is often the out-of-memory killer (kernel log, cgroup), 11 a crash in
-native code, 6 an abort, 15 somebody's order. A rank that leaves nothing behind and no longer answers RAS was killed.
+native code, 6 an abort, 15 somebody's order. A rank that leaves nothing behind and no longer answers RAS was killed;
+where RAS waited for it in vain until its own time-out, it is stopped, frozen or cut off. RAS also misses ranks that live,
+when the way to them led over a dead one: one that told of a time-out or left a flight recorder is no dead rank.
 Not a fault by itself: SIGTERM by the launcher after the first failure, and what watchdogs end after a time-out.
 """
 
@@ -10,7 +12,7 @@ import re
 import signal
 from collections.abc import Iterable, Sequence
 
-from nccldoctor.diagnose import places
+from nccldoctor.diagnose import places, standing
 from nccldoctor.diagnose.diagnosis import Found, Sample, told_by
 from nccldoctor.diagnose.words import lines, who, who_ranks
 from nccldoctor.model.events.state import (
@@ -18,6 +20,7 @@ from nccldoctor.model.events.state import (
     RasMissing,
     RasPeer,
     RasSnapshot,
+    RecorderDump,
     WorkerLost,
 )
 from nccldoctor.model.events.torch import (
@@ -27,7 +30,7 @@ from nccldoctor.model.events.torch import (
     WatchdogTimeout,
 )
 from nccldoctor.model.finding import Confidence, Severity
-from nccldoctor.model.job import Evidence, Job
+from nccldoctor.model.job import Evidence, Job, Origin
 
 code = "CRASH01"
 name = "rank-died"
@@ -178,22 +181,31 @@ def _raised(job: Job, own: Sequence[PythonException]) -> Found:
 
 def _unreachable(job: Job) -> Iterable[Found]:
     """Ranks that RAS misses, and processes that its monitor calls dead."""
+    alive, behind = _alive(job), _behind(job)
     for snapshot in reversed(job.events(RasSnapshot)):
         for comm in snapshot.communicators:
             known = {c.id: c for c in job.communicators}.get(comm.id)
             if not comm.missing or known is None or len(comm.missing) * 2 > comm.size:
                 continue
-            absent = [m for m in comm.missing if m.rank < known.size]
-            if any(known.members[m.rank].stage == "destroyed" for m in absent):
+            absent = [
+                m
+                for m in comm.missing
+                if m.rank < known.size and known.members[m.rank].global_rank not in alive
+            ]
+            if not absent or any(known.members[m.rank].stage == "destroyed" for m in absent):
                 continue
             ranks = [m.rank for m in absent]
+            silent = bool(snapshot.collection_timeouts)
+            what = "stopped, frozen or cut off" if silent else "gone or cut off"
             yield Found(
                 title=(
                     f"{places.name(job, known, ranks)} no longer answer{'s' * (len(ranks) == 1)} RAS, while others of "
-                    f"{known.name} wait: the process is gone or cut off{_dead(absent)}"
+                    f"{known.name} wait: the process is {what}{_dead(absent)}"
                 ),
                 evidence=(comm.line or snapshot.line,),
                 confidence=Confidence.MEDIUM,
+                consequence=(silent and bool(behind or job.events(RecorderDump)))
+                or bool(behind and behind != {known.members[r].global_rank for r in ranks}),
                 ranks=places.shown_ranks(known, ranks),
                 hosts=places.hosts(job, known, ranks),
             )
@@ -214,6 +226,19 @@ def _unreachable(job: Job) -> Iterable[Found]:
                 hosts=tuple(h for h in hosts if h),
             )
             return
+
+
+def _alive(job: Job) -> set[int]:
+    """Global ranks that told of a time-out, or wrote their flight recorder when one struck."""
+    told = [*job.events(WatchdogTimeout), *job.events(RecorderDump)]
+    return {rank for e in told if (rank := job.rank_of(e)) is not None}
+
+
+def _behind(job: Job) -> set[int]:
+    """Global ranks that keep others waiting, by what the ranks themselves recorded."""
+    waits = [w for w in standing.waits(job) if w.agreeing != (Origin.RAS,)]
+    found = {w.communicator.members[r].global_rank for w in waits for r in w.behind}
+    return {rank for rank in found if rank is not None}
 
 
 def _dead(missing: Sequence[RasMissing]) -> str:

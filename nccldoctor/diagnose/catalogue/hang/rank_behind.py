@@ -50,13 +50,15 @@ def check(job: Job) -> Iterable[Found]:
         return
     signs = stuck.signs(job)
     tangle = standing.tangle(found, _outside(job, found), standing.transfers(job))
+    setting_up = standing.in_set_up(job)  # what they wait for there, INIT01 tells
     reported: set[str] = set()
     for wait in _by_worth(tangle.roots):
         comm = wait.communicator
-        if comm.id in reported or _is_excerpt(job, wait, signs):
+        nodes = {r: standing.node(comm, r) for r in wait.behind}
+        roots = [r for r, n in nodes.items() if n in tangle.roots and n not in setting_up]
+        if not roots or comm.id in reported or _is_excerpt(job, wait, signs):
             continue
         reported.add(comm.id)
-        roots = [r for r in wait.behind if standing.node(comm, r) in tangle.roots]
         ranks = _silent(job, wait, roots)
         unproved = _is_unproved(job, wait, signs)
         yield behind.finding(job, wait, ranks, signs, found, (*confirm, *remedy), unproved=unproved)

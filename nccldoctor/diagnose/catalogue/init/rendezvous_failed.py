@@ -112,12 +112,13 @@ def _timeout(job: Job, events: list[StoreTimeout]) -> Found:
     counted = next((e for e in events if e.joined is not None), None)
     address = next((e.address for e in events if e.address), None)
     died = _died_before(job)
+    missing: tuple[int, ...] = ()
     if counted is not None:
         rest = (counted.expected or 0) - (counted.joined or 0)
-        what = (
-            f"waited for {counted.expected} ranks and only {counted.joined} came: "
-            f"{'one is' if rest == 1 else f'{rest} are'} late, dead or never started"
-        )
+        missing = _missing(job, counted.expected or 0, rest)
+        what = f"waited for {counted.expected} ranks and only {counted.joined} came"
+        if not missing:
+            what += f": {'one is' if rest == 1 else f'{rest} are'} late, dead or never started"
     elif address is not None:
         what = f"could not reach the store at {address.replace(', ', ':')}"
     elif "keys: " in events[0].what:
@@ -127,15 +128,26 @@ def _timeout(job: Job, events: list[StoreTimeout]) -> Found:
         what = f"gave up at the rendezvous ({events[0].what})"
     if died:
         what += f", after {_death(died[0])} in {_rank(job, died[0])}"
-    return told_by(
-        job,
-        events,
-        f"{who(job, [counted] if counted else events)} {what}",
+    teller = who(job, [counted] if counted else events)
+    if missing:
+        late = f"Rank{'s' * (len(missing) > 1)} {ranges(missing)} never came to the rendezvous"
+        teller = f"{late}: {teller[0].lower()}{teller[1:]}"
+    return Found(
+        title=f"{teller} {what}",
         evidence=lines([*([counted] if counted else []), *events, *died[:1]]),
         confidence=Confidence.HIGH if counted or address else Confidence.MEDIUM,
+        ranks=missing if counted else job.ranks_of(events),
+        hosts=() if missing else job.hosts_of(events),
         severity=Severity.NOTE if died else None,
         consequence=bool(died),
     )
+
+
+def _missing(job: Job, expected: int, number: int) -> tuple[int, ...]:
+    """The ranks of which nothing was heard, where they are just as many as did not come."""
+    heard = {p.rank for p in job.processes}
+    silent = tuple(rank for rank in range(expected) if rank not in heard)
+    return silent if len(silent) == number else ()
 
 
 def _death(event: PythonException | ProcessEnded) -> str:

@@ -8,7 +8,7 @@ excludes.
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
-from nccldoctor.diagnose.settings import events_of, named
+from nccldoctor.diagnose.settings import events_of, named_by
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.trouble import NoInterface
 from nccldoctor.model.finding import Confidence, Severity
@@ -34,7 +34,7 @@ def check(job: Job) -> Iterable[Found]:
     if len(garbled) == len(events):
         yield _garbled(job, garbled)
         return
-    asked = named(job, "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME", "GLOO_SOCKET_IFNAME")
+    asked = named_by(job, events, "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME", "GLOO_SOCKET_IFNAME")
     where = {e.where for e in events} - {"Bootstrap", "NET/Socket", "NET/IB"}
     if asked:
         why = f"{asked[0].variable}={asked[0].value} matches none that is up"
@@ -55,7 +55,7 @@ def check(job: Job) -> Iterable[Found]:
 
 
 def _garbled(job: Job, events: list[NoInterface]) -> Found:
-    asked = named(job, "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME")
+    asked = named_by(job, events, "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME")
     why = f"{asked[0].variable}={asked[0].value} matches none" if asked else "no interface matched"
     return told_by(
         job,

@@ -99,10 +99,10 @@ def _miscounted(job: Job) -> Iterable[Found]:
         names = {p.host for p in processes if p.host}
         if len(processes) < comm.size or not names:
             continue
-        ids = {p.id for p in processes}
+        seats = {(m.process, m.comm) for m in comm.members}
         for shape in job.events(CommShape):
             process = job.process_of(shape)
-            if process is None or process.id not in ids or shape.nranks != comm.size:
+            if process is None or (process.id, shape.comm) not in seats:
                 continue
             beside = sum(p.host == process.host for p in processes)
             if shape.mnnvl == 0 and shape.hosts > len(names) and shape.local_ranks < beside:
