@@ -40,7 +40,7 @@ def command(
 
     from nccldoctor.collect import attach, bundle, gate, procfs
     from nccldoctor.collect import ras as client
-    from nccldoctor.collect.monitor import note, sentence
+    from nccldoctor.collect.states import note, sentence
     from nccldoctor.collect.watchdog import Limits, State, Watchdog
 
     if pid is None and ras is None:

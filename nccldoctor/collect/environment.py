@@ -104,6 +104,8 @@ def instrument(
             result[setting.name] = setting.value
             if setting.name == "NCCL_DEBUG_FILE":
                 result["NCCLDOCTOR_LOG"] = setting.value
+            if setting.name == "NCCL_DEBUG_SUBSYS":
+                result["NCCLDOCTOR_SUBSYS"] = setting.value
     path = [str(INJECT), *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))]
     result["PYTHONPATH"] = os.pathsep.join(path)
     result["NCCLDOCTOR_RUN"] = run

@@ -2,8 +2,9 @@
 
 import contextlib
 import os
+import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from nccldoctor.collect import bundle, gpu_activity, hostfacts, nvml, procfs, ra
 from nccldoctor.collect.intake import Intake, RankState
 
 _RAS_APART = 4.0
+_WHOLE_SECONDS = 27.0
+"""Of the thirty in which the evidence is to be there."""
 
 
 def take(
@@ -27,33 +30,26 @@ def take(
     Without `intake` (a job that nccldoctor did not start) nothing is asked of the ranks themselves. Every part has its own limit in seconds and fails alone; the whole takes at most thirty.
     """
     began = time.monotonic()
-    with ThreadPoolExecutor(8) as pool:
-        parts: dict[str, Future[Any]] = {
-            "stacks": pool.submit(stacks.of_ranks, ranks, folder, 8.0),
-            "ras": pool.submit(ras_answers, folder, ras_address, suffix),
-            "gpu_activity": pool.submit(gpu_activity.activity),
-            "nvml": pool.submit(nvml.host_state),
-            "xids": pool.submit(hostfacts.xids),
-            "nvidia_smi": pool.submit(hostfacts.nvidia_smi, folder),
-        }
-        if intake is not None:
-            parts["dumps"] = pool.submit(recorder_dumps, folder, intake, ranks, 12.0)
-        environments = [
-            {"rank": s.rank, "pid": s.pid, "variables": hostfacts.variables(s.pid)} for s in ranks
-        ]
-        host = {
-            "shared_memory": hostfacts.shared_memory(),
-            "processes": hostfacts.processes(s.pid for s in ranks),
-            "kernel_log_readable": hostfacts.kernel_log_readable(),
-        }
-        found = {name: _result(future) for name, future in parts.items()}
+    parts: dict[str, Callable[[], Any]] = {
+        "stacks": lambda: stacks.of_ranks(ranks, folder, 8.0),
+        "ras": lambda: ras_answers(folder, ras_address, suffix),
+        "gpu_activity": lambda: [a.to_dict() for a in gpu_activity.activity()],
+        "nvml": nvml.host_state,
+        "xids": hostfacts.xids,
+        "nvidia_smi": lambda: hostfacts.nvidia_smi(folder),
+        "environments": lambda: _environments(ranks),
+        "host_state": lambda: _host_state(ranks),
+    }
+    if intake is not None:
+        parts["dumps"] = lambda: recorder_dumps(folder, intake, ranks, 12.0)
+    found = together(parts, _WHOLE_SECONDS)
     machine = found["nvml"] or {}
     last = {str(s.rank): s.status for s in ranks}
     taken = {
         "why": why,
         "host": hostfacts.host_name(),
-        "environments": environments,
-        "host_state": host,
+        "environments": found["environments"] or [],
+        "host_state": found["host_state"] or {},
         "gpu_activity": found["gpu_activity"] or [],
         "gpus": machine.get("gpus") or [],
         "matrix": machine.get("matrix") or {},
@@ -62,17 +58,42 @@ def take(
         "dumps": found.get("dumps") or {},
         "ras": found["ras"] or [],
         "reports": last,
+        "unanswered": sorted(
+            name for name, result in found.items() if result is None and name != "nvml"
+        ),
         "took_seconds": round(time.monotonic() - began, 1),
     }
     trouble = bundle.snapshot(folder, f"evidence{suffix}.json", taken)
     return {**taken, "trouble": trouble}
 
 
-def _result(future: "Future[Any]") -> Any:
-    try:
-        return future.result()
-    except Exception:  # one part's failure must not cost the others
-        return None
+def together(parts: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, Any]:
+    """All parts at once; None for one that fails or has no answer in time: a driver or a disk may never give one."""
+    found: dict[str, Any] = dict.fromkeys(parts)
+
+    def do(name: str) -> None:
+        with contextlib.suppress(Exception):  # one part's failure must not cost the others
+            found[name] = parts[name]()
+
+    deadline = time.monotonic() + seconds
+    threads = [threading.Thread(target=do, args=(name,), name=name, daemon=True) for name in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return dict(found)
+
+
+def _environments(ranks: list[RankState]) -> list[dict[str, Any]]:
+    return [{"rank": s.rank, "pid": s.pid, "variables": hostfacts.variables(s.pid)} for s in ranks]
+
+
+def _host_state(ranks: list[RankState]) -> dict[str, Any]:
+    return {
+        "shared_memory": hostfacts.shared_memory(),
+        "processes": hostfacts.processes(s.pid for s in ranks),
+        "kernel_log_readable": hostfacts.kernel_log_readable(),
+    }
 
 
 def recorder_dumps(

@@ -49,7 +49,15 @@ class Intake(threading.Thread):
     `ranks` is keyed by process number; `asked` holds the agents' messages that wait for an answer.
     """
 
-    def __init__(self, folder: Path, run: str, *, limit_bytes: int, echo: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        run: str,
+        *,
+        limit_bytes: int,
+        echo: bool = True,
+        before_echo: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(name="intake", daemon=True)
         self.folder = folder
         self.address = f"nccldoctor.{run}"
@@ -61,6 +69,7 @@ class Intake(threading.Thread):
         self.output_at = time.monotonic()
         self._limit = limit_bytes
         self._echo = echo
+        self._before_echo = before_echo
         self._files: dict[str, HeadTail] = {}
         self._selector = selectors.DefaultSelector()
         self._datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
@@ -226,5 +235,6 @@ class Intake(threading.Thread):
         if self._echo and not (self._quiet and stream.pid is None):
             out = sys.stdout if stream.target == 1 else sys.stderr
             with contextlib.suppress(OSError, ValueError):
+                self._before_echo()
                 out.buffer.write(text)
                 out.buffer.flush()

@@ -1,14 +1,16 @@
 """Ties the watchdog to a running session: looks once a second, and on a hang takes evidence and decides."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from nccldoctor.collect import observe
 from nccldoctor.collect.rally import Alarm
 from nccldoctor.collect.session import Session
-from nccldoctor.collect.watchdog import State, Verdict, Watchdog
+from nccldoctor.collect.states import Announcer, note, sentence
+from nccldoctor.collect.watchdog import Look, State, Verdict, Watchdog
+
+_SILENT_SECONDS = 2.0
 
 
 @dataclass(slots=True)
@@ -23,6 +25,9 @@ class Monitor:
     heard: Callable[[], Alarm | None] = lambda: None
     recovered: Callable[[], None] = lambda: None
     govern: Callable[[], None] = lambda: None
+    gpus: observe.Gpus = lambda ranks: {}
+    show: Callable[[str], None] = lambda text: None
+    _announcer: Announcer | None = None
     _next: float = 0.0
     _last: Verdict = field(default_factory=lambda: Verdict(State.STARTING))
     _hung_since: float | None = None
@@ -35,8 +40,9 @@ class Monitor:
         self._next = now + self.every
         self.govern()
         closely = self._last.quiet_seconds > 2 * self.every
-        looks = observe.look_at_ranks(session.intake, closely=closely)
+        looks = observe.look_at_ranks(session.intake, closely=closely, gpus=self.gpus)
         verdict = self.watchdog.observe(now, looks)
+        self._tell(session, verdict, looks)
         before, self._last = self._last, verdict
         alarm = self.heard()
         if alarm is not None and self._hung_since is None and not verdict.state.hung:
@@ -53,6 +59,19 @@ class Monitor:
             return None
         self._hung_since = now
         return self._hung(session, verdict, now)
+
+    def _tell(self, session: Session, verdict: Verdict, looks: Sequence[Look]) -> None:
+        """A line where the state is worth one, and the line at the bottom of the terminal while the job is silent."""
+        if self._announcer is None:
+            self._announcer = Announcer(self.watchdog.limits.busy)
+        if line := self._announcer.line(verdict, len(looks)):
+            self.say(line)
+        if time.monotonic() - session.intake.output_at > _SILENT_SECONDS:
+            calls = max((sum(look.counters.values()) for look in looks), default=0)
+            self.show(
+                f"nccldoctor: {verdict.state.value} · {len(looks)} ranks · {calls:,} collectives · "
+                f"{verdict.quiet_seconds:.0f} s since the last"
+            )
 
     def _hung(self, session: Session, verdict: Verdict, now: float) -> str | None:
         text = sentence(verdict)
@@ -79,35 +98,3 @@ class Monitor:
             }
         session.take_evidence(text)
         return text if kill else None
-
-
-def note(verdict: Verdict, text: str, *, ended_job: bool) -> dict[str, Any]:
-    """What the bundle keeps of a hang."""
-    state = {State.SKEWED: "skewed", State.SYMMETRIC: "symmetric", State.INIT: "init"}
-    return {
-        "state": state[verdict.state],
-        "quiet_seconds": round(verdict.quiet_seconds, 1),
-        "behind": list(verdict.behind),
-        "waiting": list(verdict.waiting),
-        "sentence": text,
-        "ended_job": ended_job,
-    }
-
-
-def sentence(verdict: Verdict) -> str:
-    """The hang in one sentence, names first."""
-    quiet = f"for {verdict.quiet_seconds:.0f} s"
-    who = _ranks(verdict.behind)
-    if verdict.state is State.INIT:
-        if verdict.behind:
-            return f"{who} did not reach the set-up of process groups; no progress {quiet}"
-        return f"process groups are not set up; no progress {quiet}"
-    if verdict.state is State.SKEWED:
-        verb = "is" if len(verdict.behind) == 1 else "are"
-        return f"{who} {verb} behind; no collective was started {quiet}"
-    return f"no rank has started a collective {quiet}, and none is behind"
-
-
-def _ranks(ranks: tuple[int, ...]) -> str:
-    shown = ", ".join(map(str, ranks[:16])) + (", …" if len(ranks) > 16 else "")
-    return f"rank{'s' if len(ranks) != 1 else ''} {shown}"

@@ -1,30 +1,37 @@
 """Looks at the ranks of this host: their own reports, joined with what the kernel says of their processes."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from nccldoctor.collect import procfs
 from nccldoctor.collect.intake import Intake, RankState
-from nccldoctor.collect.watchdog import Look
+from nccldoctor.collect.watchdog import Gpu, Look
+
+Gpus = Callable[[Sequence[RankState]], Mapping[int, Gpu | None]]
 
 
-def look_at_ranks(intake: Intake, *, closely: bool) -> list[Look]:
+def look_at_ranks(intake: Intake, *, closely: bool, gpus: Gpus = lambda ranks: {}) -> list[Look]:
     """One look per living rank, by rank; a rank that has not told its number yet is left out.
 
-    `closely` also counts what their child processes do, which costs a walk over all processes of the host.
+    `closely` also counts what their child processes do, which costs a walk over all processes of the host, and asks
+    `gpus` what the ranks' GPUs do.
     """
     now = time.monotonic()
     looks: dict[int, Look] = {}
+    at = gpus(list(intake.ranks.values())) if closely else {}
     for state in list(intake.ranks.values()):
         reading = procfs.read(state.pid)
         if state.rank is None or reading is None or reading.state in "ZX":
             continue
-        looks[state.rank] = _look(state, reading, now, closely)
+        looks[state.rank] = _look(state, reading, now, closely, at.get(state.pid))
     return [looks[rank] for rank in sorted(looks)]
 
 
-def _look(state: RankState, reading: procfs.Reading, now: float, closely: bool) -> Look:
+def _look(
+    state: RankState, reading: procfs.Reading, now: float, closely: bool, gpu: Gpu | None
+) -> Look:
     status = state.status
     children = reading.children_cpu_seconds
     for pid in procfs.descendants(state.pid) if closely else ():
@@ -46,7 +53,18 @@ def _look(state: RankState, reading: procfs.Reading, now: float, closely: bool) 
         io_bytes=procfs.written_bytes(state.pid) or 0,
         output_bytes=state.output_bytes,
         spins=bool(status.get("cuda")),
+        place=_place(status),
+        gpu=gpu,
     )
+
+
+def _place(status: Mapping[str, Any]) -> str:
+    """The line of the program that the main thread is in: `train.py:40 in save`."""
+    try:
+        name, file, line = status.get("user") or status["frame"]
+        return f"{Path(file).name}:{line}" + (f" in {name}" if name != "<module>" else "")
+    except (KeyError, TypeError, ValueError):
+        return ""
 
 
 def counters(status: Mapping[str, Any]) -> dict[str, int]:

@@ -9,6 +9,14 @@ _MUTE = 5.0
 _TOLERATED = ("compiling", "checkpointing", "evaluating")
 
 
+class Gpu(str, Enum):
+    """What one GPU does, by utilisation, memory traffic and power."""
+
+    IDLE = "idle"
+    SPINNING = "spinning"
+    WORKING = "working"
+
+
 class State(str, Enum):
     """What the job is doing, in one word; the last three are hangs."""
 
@@ -45,6 +53,7 @@ class Look:
 
     `moving` changes whenever the main thread's Python does; `waiting` means that it stands inside a collective, a wait
     or a device synchronisation; `stage` is python, torch or group (initialised); `silent` counts seconds without a word.
+    `place` is the user's line, for people; `gpu` is what the rank's own GPU does, None where that is not known.
     """
 
     rank: int
@@ -61,6 +70,8 @@ class Look:
     io_bytes: int = 0
     output_bytes: int = 0
     spins: bool = False
+    place: str = ""
+    gpu: Gpu | None = None
 
 
 @dataclass(slots=True)
@@ -69,13 +80,19 @@ class _Track:
     progress_at: float
     active_at: float
     moves: deque[bool] = field(default_factory=lambda: deque(maxlen=20))
+    gpu: deque[Gpu | None] = field(default_factory=lambda: deque(maxlen=5))
+
+    def mostly(self, state: Gpu) -> bool:
+        """Was this the GPU's state in most of the last looks?"""
+        return sum(seen is state for seen in self.gpu) >= 3
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The state, since when nothing has moved, and who is behind (global ranks; empty when none is).
 
-    `works` when a rank in question visibly does something: then even a hang may only be long work.
+    `works` when a rank in question visibly does something: then even a hang may only be long work. `phase` is the
+    compiling, evaluating or checkpointing of the ranks `at` their lines; the GPUs of ranks `spinning` wait in a kernel.
     """
 
     state: State
@@ -83,6 +100,9 @@ class Verdict:
     behind: tuple[int, ...] = ()
     waiting: tuple[int, ...] = ()
     works: bool = False
+    phase: str | None = None
+    at: tuple[tuple[int, str], ...] = ()
+    spinning: tuple[int, ...] = ()
 
 
 class Watchdog:
@@ -125,10 +145,12 @@ class Watchdog:
             track.progress_at = track.active_at = now
             track.moves.clear()
             return
+        track.gpu.append(look.gpu)
         track.moves.append(look.moving != before.moving and look.silent < _MUTE)
         # One change now and then is a wait with a time-out that begins anew, as a data loader's.
         moving = len(track.moves) > 3 and sum(track.moves) >= 0.4 * len(track.moves)
-        if moving or _active(before, look):
+        spinning = track.mostly(Gpu.SPINNING)
+        if track.mostly(Gpu.WORKING) or _active(before, look, moving=moving, spinning=spinning):
             track.active_at = now
 
     def _starting(self, now: float, present: Mapping[int, Look]) -> Verdict:
@@ -151,6 +173,7 @@ class Watchdog:
         suspects = behind or tuple(sorted(present))
         limit = self.limits.skewed if behind else self.limits.symmetric
         phase = next((present[r].phase for r in suspects if present[r].phase in _TOLERATED), None)
+        at = tuple((r, present[r].place) for r in suspects if phase and present[r].phase == phase)
         works = any(now - self._tracks[r].active_at < limit / 2 for r in suspects)
         if phase is not None or (quiet >= limit and works):
             limit = self.limits.busy
@@ -160,7 +183,8 @@ class Watchdog:
             state = State(phase)
         else:
             state = State.SLOW if quiet >= limit / 2 or quiet > 30 else State.RUNNING
-        return Verdict(state, quiet, behind, waiting, works or phase is not None)
+        spinning = tuple(sorted(r for r in present if self._tracks[r].mostly(Gpu.SPINNING)))
+        return Verdict(state, quiet, behind, waiting, works, phase, at, spinning)
 
 
 def culprits(present: Mapping[int, Look]) -> tuple[int, ...]:
@@ -186,8 +210,12 @@ def culprits(present: Mapping[int, Look]) -> tuple[int, ...]:
     return tuple(sorted(behind - ahead or behind))
 
 
-def _active(before: Look, now: Look) -> bool:
-    """Does a rank visibly work although no counter moves? Spinning in a device synchronisation is no work."""
+def _active(before: Look, now: Look, *, moving: bool, spinning: bool) -> bool:
+    """Does a rank visibly work although no counter moves?
+
+    Spinning in a device synchronisation is no work, nor is CPU time beside a GPU that spins. A main thread that moves
+    stays a sign of life: a pipeline of sends and receives moves no counter, and its GPUs wait for each other.
+    """
     if now.process_state == "T":
         return False
     if now.output_bytes != before.output_bytes:
@@ -196,6 +224,8 @@ def _active(before: Look, now: Look) -> bool:
         return True
     if now.io_bytes - before.io_bytes > 1 << 16:
         return True
-    if now.waiting:
+    if moving:
+        return True
+    if now.waiting or spinning:
         return False
     return not now.spins and now.cpu_seconds - before.cpu_seconds > 0.05

@@ -1,12 +1,21 @@
 """One watched run from plan to bundle: the parts of `collect` put together."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nccldoctor.collect import bundle, environment, gate, hostfacts, observe, rally_store
+from nccldoctor.collect import (
+    bundle,
+    environment,
+    gate,
+    gpu_activity,
+    hostfacts,
+    observe,
+    rally_store,
+)
 from nccldoctor.collect.environment import Setting
 from nccldoctor.collect.governor import Governor
 from nccldoctor.collect.intake import Intake
@@ -15,6 +24,7 @@ from nccldoctor.collect.monitor import Monitor
 from nccldoctor.collect.rally import PATIENCE_SECONDS, Alarm, Rally
 from nccldoctor.collect.rally_folder import Folder
 from nccldoctor.collect.session import Outcome, Session, new_run
+from nccldoctor.collect.status_line import StatusLine
 from nccldoctor.collect.watchdog import Limits, Watchdog
 
 _SETTLE_SECONDS = 10.0
@@ -53,9 +63,19 @@ def run(
     `say` prints a line; `report` is called when a hang was found and the job goes on (`on_hang` report).
     """
     name = new_run()
+    line = StatusLine(sys.stderr)
+
+    def tell(text: str) -> None:
+        line.clear()
+        say(text)
+
     ranks = plan.processes or 8
     intake = Intake(
-        folder, name, limit_bytes=options.log_limit_bytes // (2 * ranks), echo=options.echo
+        folder,
+        name,
+        limit_bytes=options.log_limit_bytes // (2 * ranks),
+        echo=options.echo,
+        before_echo=line.clear,
     )
     intake.start()
     job = environment.instrument(
@@ -75,7 +95,7 @@ def run(
         meeting.rally.channels.append(Folder(folder, meeting.rally.name))
 
     def take(session: Session, why: str) -> None:
-        say(f"taking evidence ({why})")
+        tell(f"taking evidence ({why})")
         deadline = time.monotonic() + PATIENCE_SECONDS
         meeting.rally.call(why, session.outcome.hang)
         taken = gate.take(
@@ -91,7 +111,7 @@ def run(
         meeting.rally.secure()
         if meeting.rally.others():
             if not meeting.rally.wait(deadline, session.interrupted):
-                say("not all other hosts have said that they have their evidence; going on")
+                tell("not all other hosts have said that they have their evidence; going on")
         elif options.several and session.outcome.hang is not None:
             time.sleep(_SETTLE_SECONDS)
 
@@ -108,15 +128,17 @@ def run(
         "*nccl_*.log",
         options.log_limit_bytes // (2 * ranks),
         options.log_limit_bytes // 2,
-        say,
+        tell,
     )
     monitor = Monitor(
         Watchdog(options.limits, plan.processes),
         options.on_hang,
-        say,
+        tell,
         written,
         every=options.every_seconds,
         heard=meeting.heard,
+        gpus=gpu_activity.Sampler().states,
+        show=line.show,
         recovered=recovered,
         govern=governor.look,
     )
@@ -127,11 +149,12 @@ def run(
         outcome = session.supervise()
     finally:
         meeting.rally.leave()
+        line.clear()
     outcome.troubles += governor.finish()
     _drop_empty(folder)
     trouble = bundle.write_outcome(folder, suffix, plan, wanted, outcome)
-    for line in [*outcome.troubles, *([trouble] if trouble else [])]:
-        say(line)
+    for sentence in [*outcome.troubles, *([trouble] if trouble else [])]:
+        say(sentence)
     return outcome
 
 

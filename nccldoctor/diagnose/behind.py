@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from nccldoctor.diagnose import places, standing, stuck
 from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.long_work import LongWork, long_work
 from nccldoctor.diagnose.standing import Wait
 from nccldoctor.diagnose.words import nth, ranges
 from nccldoctor.model.events.torch import StackFrame
@@ -51,16 +52,37 @@ def finding(
         )
     if at := places.grouped({r: f for r, f in where.items() if r in culprits}):
         title += f" ({at})"
+    confidence = _confidence(wait, signs)
+    steps = _remedy(remedy, culprits, where, places.process_of(job, comm, ranks[0]))
+    if work := _long_work(job, wait, ranks):
+        it = "it is" if len(ranks) == 1 else "they are"
+        title += f"; {it} {work.doing}, which may just take long"
+        confidence = Confidence.LOW if confidence is Confidence.LOW else Confidence.MEDIUM
+        steps = (_PATIENCE, *steps)
     return Found(
         title=title,
         evidence=_evidence(wait, ranks, signs),
-        confidence=_confidence(wait, signs),
+        confidence=confidence,
         severity=Severity.NOTE if unproved else None,
         ranks=culprits,
         hosts=places.hosts(job, comm, ranks),
         explanation=_explanation(job, wait, where, signs, all_waits),
-        remedy=_remedy(remedy, culprits, where, places.process_of(job, comm, ranks[0])),
+        remedy=steps,
     )
+
+
+_PATIENCE = "nccldoctor run --busy-timeout SECONDS …  # and timeout= of init_process_group, where the work needs that long"
+
+
+def _long_work(job: Job, wait: Wait, ranks: Sequence[int]) -> LongWork | None:
+    """What these ranks are at, by their stacks; None unless each of them is at work that may take long."""
+    stacks = places.stacks(job)
+    found = []
+    for rank in ranks:
+        process = places.process_of(job, wait.communicator, rank)
+        stack = stacks.get(process.id) if process is not None else None
+        found.append(long_work(stack.frames) if stack is not None else None)
+    return found[0] if found and all(found) else None
 
 
 def _remedy(

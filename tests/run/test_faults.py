@@ -1,5 +1,7 @@
 """Every way for a small Gloo job to go wrong: exit code, verdict, evidence, and that no process is left."""
 
+import json
+
 import pytest
 
 from tests.run.watched_job import needs_torch, run
@@ -75,8 +77,22 @@ def test_saving_a_checkpoint_is_no_hang(tmp_path):
     assert job.verdict["status"] == "healthy"
 
 
+def test_a_checkpoint_beyond_its_time_is_told_as_one(tmp_path):
+    """It looks like a rank behind: evidence is taken and the stack named, but the job is left alone and recovers."""
+    job = run(tmp_path / "run", "checkpoint", "--hang-timeout", "2", "--busy-timeout", "4")
+    assert job.code == 0
+    assert job.verdict["status"] == "healthy"
+    assert "rank 1 saves or loads a checkpoint (gloo_job.py" in job.errors
+    assert "the job moves again" in job.errors
+    told = json.loads((tmp_path / "run-slow-1" / "report.json").read_text())["verdict"]
+    assert (told["code"], told["ranks"], told["confidence"]) == ("HANG01", [1], "medium")
+    assert "saving a checkpoint in torch.save" in told["headline"]
+    assert "--busy-timeout" in told["next"][0]
+
+
 def test_a_job_that_torchrun_starts_again_may_finish(tmp_path):
     job = run(tmp_path / "run", "flaky", "--max-restarts", "1")
     assert job.code == 0
+    assert job.output.count("logs TUNING") == job.output.count("logs COLL") == 2
     assert {e["rank"]: e["exit_code"] for e in job.note()["exits"]} == {0: 0, 1: 0}
     job.assert_nothing_left()

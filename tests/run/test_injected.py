@@ -46,6 +46,21 @@ def test_a_rank_tells_where_it_stands(tmp_path):
         intake.finish(5)
 
 
+def test_an_evaluation_is_told(tmp_path):
+    process, intake = launch(tmp_path, SLEEP.replace("doze", "evaluate"))
+    try:
+        deadline = time.monotonic() + 30
+        while intake.ranks[process.pid].status["phase"] != "evaluating":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        (look,) = observe.look_at_ranks(intake, closely=False)
+        assert (look.phase, look.place) == ("evaluating", "<string>:3 in evaluate")
+    finally:
+        process.kill()
+        process.wait()
+        intake.finish(5)
+
+
 def test_faulthandler_answers_where_ptrace_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(stacks, "py_spy", lambda: None)
     process, intake = launch(tmp_path, SLEEP)

@@ -3,19 +3,24 @@
 import json
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from nccldoctor.collect import ras
+from nccldoctor.collect import gate, ras
 from nccldoctor.collect.governor import Governor
-from nccldoctor.collect.gpu_activity import spinning
+from nccldoctor.collect.gpu_activity import Activity, by_rank
+from nccldoctor.collect.intake import RankState
 from nccldoctor.collect.output import HeadTail, Lines
 from nccldoctor.collect.stacks import main_frames
+from nccldoctor.collect.watchdog import Gpu
 from nccldoctor.model.events.state import HangObserved, Instrumented, ProcessEnvironment
 from nccldoctor.model.events.torch import ProcessEnded, Stack
 from nccldoctor.model.source import Kind, Source
 from nccldoctor.parse import snapshot
+
+SAMPLES = Path(__file__).parents[2] / "sample_logs"
 
 
 def test_a_log_within_its_limit_is_whole(tmp_path):
@@ -194,7 +199,42 @@ def test_a_broken_snapshot_is_said_so(data):
     assert digest.source.note
 
 
+def test_recorded_readings_of_gpus():
+    """Two jobs that hung on an H200: in one a replayed graph waits on the GPU, in the other the host alone."""
+    states = {}
+    for name in ("graph-replays", "graph-destroy"):
+        evidence = SAMPLES / f"2.28.9-run-{name}" / "evidence.json"
+        (row,) = json.loads(evidence.read_text())["gpu_activity"]
+        row.pop("spinning")
+        states[name] = Activity(**row).state
+    assert states == {"graph-replays": Gpu.SPINNING, "graph-destroy": Gpu.IDLE}
+
+
 def test_a_gpu_that_waits_in_a_kernel_is_told_from_one_that_works():
-    assert spinning(100, 0, 220.0, 700.0)
-    assert not spinning(100, 35, 640.0, 700.0)
-    assert not spinning(0, 0, 75.0, 700.0)
+    def state(*reading):
+        return Activity(0, *reading).state
+
+    assert state(0, 0, 77.0, 700.0) is Gpu.IDLE  # nvidia-smi of an H200 with nothing on it
+    assert state(100, 35, 640.0, 700.0) is Gpu.WORKING
+    assert state(100, 60, 250.0, 700.0) is Gpu.WORKING
+    assert state(100, 10, 250.0, 700.0) is None
+    assert state(50, 0, 100.0, 700.0) is None
+
+
+def test_each_rank_has_its_own_gpu_or_none():
+    spins = Activity(0, 100, 0, 120.0, 700.0, (11,))
+    works = Activity(1, 100, 40, 600.0, 700.0, (12,))
+    ranks = [RankState(11, 0, 0, 0.0, None), RankState(12, 1, 1, 0.0, None)]
+    assert by_rank([spins, works], ranks, None) == {11: Gpu.SPINNING, 12: Gpu.WORKING}
+    foreign = [replace(spins, pids=(911,)), replace(works, pids=(912,))]
+    assert by_rank(foreign, ranks, None) == {11: Gpu.SPINNING, 12: Gpu.WORKING}
+    assert by_rank(foreign, ranks, "1,0") == {11: Gpu.WORKING, 12: Gpu.SPINNING}
+    assert by_rank([replace(spins, pids=(11, 12))], ranks, None) == {}
+
+
+def test_evidence_that_does_not_come_costs_no_other():
+    stuck = threading.Event()
+    parts = {"stuck": stuck.wait, "fails": lambda: 1 / 0, "there": lambda: [1]}
+    found = gate.together(parts, 0.2)
+    stuck.set()
+    assert found == {"stuck": None, "fails": None, "there": [1]}

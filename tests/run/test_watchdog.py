@@ -1,6 +1,7 @@
 """The state machine of the watchdog, with looks and times made up."""
 
-from nccldoctor.collect.watchdog import Limits, Look, State, Watchdog, culprits
+from nccldoctor.collect.states import Announcer, sentence
+from nccldoctor.collect.watchdog import Gpu, Limits, Look, State, Watchdog, culprits
 
 LIMITS = Limits(skewed=45, symmetric=90, init=300, busy=600)
 
@@ -142,3 +143,67 @@ def test_the_rank_that_explains_the_others_is_the_culprit():
 def test_in_a_cycle_all_are_named():
     looks = {0: Look(0, "group", {"a": 2, "b": 1}), 1: Look(1, "group", {"a": 1, "b": 2})}
     assert culprits(looks) == (0, 1)
+
+
+def test_a_gpu_that_works_delays_the_alarm_and_one_that_spins_does_not():
+    def looks(second, gpu):
+        return [at(0, 6, waiting=True), at(1, 5, waiting=True, gpu=gpu)]
+
+    assert first_hang(watched(lambda s: looks(s, Gpu.WORKING), 620)) == 600
+    spinning = watched(lambda s: looks(s, Gpu.SPINNING), 60)
+    assert first_hang(spinning) == 45
+    assert spinning[-1].spinning == (1,)
+    assert "the GPU of rank 1 spins" in sentence(spinning[-1])
+
+
+def test_one_reading_of_a_gpu_is_not_enough():
+    def looks(second):
+        gpu = Gpu.WORKING if second % 3 == 0 else None
+        return [at(0, 6, waiting=True), at(1, 5, waiting=True, gpu=gpu)]
+
+    assert first_hang(watched(looks, 60)) == 45
+
+
+def test_a_checkpoint_that_does_not_move_is_a_hang_in_the_end():
+    """Written to a filesystem that does not answer: nothing moves, and the job may be ended."""
+
+    def looks(second):
+        return [
+            at(0, 6, waiting=True),
+            at(1, 5, phase="checkpointing", place="train.py:40 in save"),
+        ]
+
+    last = watched(looks, 640)[-1]
+    assert last.state.hung and not last.works
+    assert "rank 1 saves or loads a checkpoint (train.py:40 in save)" in sentence(last)
+
+
+def announced(looks_at, seconds):
+    """(second, line) of everything that is said."""
+    announcer = Announcer(LIMITS.busy)
+    lines = [announcer.line(verdict, 2) for verdict in watched(looks_at, seconds)]
+    return [(second, line) for second, line in enumerate(lines) if line]
+
+
+def test_states_are_said_once_and_seldom_again():
+    def looks(second):
+        if second > 100:
+            return [at(0, second), at(1, second)]
+        return [at(0, 6, waiting=True), at(1, 5, phase="checkpointing", place="a.py:4")]
+
+    said = announced(looks, 140)
+    assert [second for second, _ in said] == [0, 10, 40, 101]
+    assert said[0][1] == "running: process groups are set up on 2 ranks of this host"
+    assert said[1][1].startswith(
+        "rank 1 saves or loads a checkpoint (a.py:4); no collective for 10 s"
+    )
+    assert said[-1][1] == "running again after 40 s"
+
+
+def test_a_slow_start_is_said():
+    def looks(second):
+        return [Look(rank=0, stage="torch", phase="initialising"), Look(rank=1, stage="torch")]
+
+    said = announced(looks, 60)
+    assert said[0] == (10, "starting: rank 0 set up process groups for 10 s; rank 1 not there yet")
+    assert len(said) == 2

@@ -79,6 +79,14 @@ def _name_the_log(rank):
         os.environ["NCCL_DEBUG_FILE"] = os.path.join(folder, "rank%d_%s" % (rank, name))
 
 
+def _trace_after_trouble():
+    """From the second attempt on NCCL logs every collective; it reads this once, so a running job cannot be told."""
+    ours = os.environ.get("NCCLDOCTOR_SUBSYS", "")
+    again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") not in ("", "0")
+    if again and ours and os.environ.get("NCCL_DEBUG_SUBSYS") == ours and "COLL" not in ours:
+        os.environ["NCCL_DEBUG_SUBSYS"] = ours + ",COLL"
+
+
 def _take_pipes(rank, local):
     """Puts the launcher's own pipes under stdout and stderr, where these are still the ones that it gave."""
     ours = os.environ.get("NCCLDOCTOR_PIPES", "")
@@ -391,6 +399,7 @@ def _start():
     if claimed is not None:
         _, rank, local = claimed
         _name_the_log(rank)
+        _trace_after_trouble()
         try:
             _take_pipes(rank, local)
         except Exception:

@@ -35,6 +35,7 @@ def go_wrong() -> None:
 
 
 if MODE == "flaky":  # without groups: Gloo's own meeting after a restart fails now and then
+    print("logs", os.environ["NCCL_DEBUG_SUBSYS"].rpartition(",")[2], flush=True)
     time.sleep(1)
     os._exit(7 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
 if MODE == "late" and os.environ["RANK"] == "1":
