@@ -74,5 +74,8 @@ _TRIED = """{"nccldoctor": "snapshot", "schema": 1, "host": "n1", "fallback": [
  {"lever": "no-p2p", "variables": {"NCCL_P2P_DISABLE": "1"}, "exit_code": CODE,
   "layer": "direct access between GPUs", "cost": "28 instead of 326 GB/s"}]}
 """
-fires_on = {"the second lever": _TRIED.replace("CODE", "0")}
+fires_on = {
+    "the second lever": _TRIED.replace("CODE", "0"),
+    "the first lever": _TRIED.replace("124", "0", 1).replace("CODE", "124"),
+}
 silent_on = {"no lever helps": _TRIED.replace("CODE", "124")}
