@@ -10,7 +10,6 @@ from nccldoctor.diagnose.diagnosis import Diagnosis
 from nccldoctor.model.finding import Severity
 from tests.catalogue_cases.dialects import WRAPPED, count, is_log, wrap
 
-
 _ONLY_RECORDERS = {"COLL04", "HANG03"}
 """Told by whole flight-recorder dumps, which have no dialects; tests/hang and tests/test_lab.py try them."""
 
