@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nccldoctor.model.digest import Digest
 from nccldoctor.model.event import Event
-from nccldoctor.model.events import machine, nccl, platform, state, torch, trouble
+from nccldoctor.model.events import fabric, machine, nccl, platform, state, torch, trouble
 from nccldoctor.model.job import Evidence
 from nccldoctor.model.source import Kind
 
@@ -53,6 +53,9 @@ _TOLD_BY: Mapping[type[Event], tuple[Evidence, ...]] = {
     torch.ProcessEnded: (Evidence.LAUNCHER,),
 }
 
+_COMPLAINTS = (trouble.__name__, fabric.__name__)
+"""Only NCCL and RCCL say these, also where somebody cut the header of the line off."""
+
 
 def kinds(digests: Sequence[Digest], events: Iterable[Event]) -> frozenset[Evidence]:
     """The kinds of evidence in these digests."""
@@ -61,7 +64,7 @@ def kinds(digests: Sequence[Digest], events: Iterable[Event]) -> frozenset[Evide
         found.update(_TOLD_BY.get(type(event), ()))
         if isinstance(event, nccl.Diagnostic) and event.check == "NCCL environment":
             found.add(Evidence.ENVIRONMENT)
-    if any(isinstance(e, trouble.Warned) for d in digests for e in d.events):
+    if any(type(e).__module__ in _COMPLAINTS for d in digests for e in d.events):
         found.add(Evidence.NCCL_LOG)
     for digest in digests:
         if digest.coverage.records:

@@ -18,6 +18,7 @@ from nccldoctor.parse.bandwidth import Table
 from nccldoctor.parse.blocks import Blocks
 from nccldoctor.parse.calls import CallReader
 from nccldoctor.parse.chunks import chunks
+from nccldoctor.parse.folds import Folds
 from nccldoctor.parse.header import Record, hosts_in, may_hold_record, split_records
 from nccldoctor.parse.hosts import Aliases
 from nccldoctor.parse.pattern import Matcher
@@ -69,6 +70,7 @@ class _Reader:
         self._tasks = Tasks()
         self._aliases = Aliases()
         self._blocks = Blocks()
+        self._folds = Folds()
         self._table = Table()
         self._repeats: Counter[int] = Counter()
         self._records = self._understood = self._torn = 0
@@ -131,7 +133,7 @@ class _Reader:
 
     def _listening(self) -> bool:
         """Does an earlier line make any line interesting now?"""
-        return self._blocks.open or self._table.open or bool(self._last_error)
+        return self._blocks.open or self._table.open or bool(self._last_error) or self._folds.open
 
     def _read(self, raw: bytes, shape: bytes, number: int) -> None:
         whole = raw.decode("utf-8", "replace").strip("\r\0")
@@ -158,6 +160,7 @@ class _Reader:
         records = split_records(rest, speaker, self._hosts) if may_hold_record(rest) else []
         if not records:
             return self._text_line(rest, line, speaker)
+        self._folds.drop()
         told = None
         if not text.endswith(rest):
             shape = b""
@@ -173,8 +176,12 @@ class _Reader:
     def _text_line(self, text: str, line: Line, speaker: Speaker) -> tuple[Verdict, str] | None:
         key = f"{speaker.host}/{speaker.pid}/{speaker.rank}/{speaker.local_rank}"
         boring = not self._blocks.open
-        if event := _text().match(text, line, speaker):
+        if event := self._folds.go_on(text, self._whole):
             boring = False
+            self._keep(event, text)
+        elif event := _text().match(text, line, speaker):
+            boring = False
+            self._folds.drop()
             self._keep(event, text)
             if isinstance(event, BackendError):
                 self._last_error[key] = 3
@@ -190,6 +197,8 @@ class _Reader:
                 del self._last_error[key]
             if event := _nccl().match(text, line, speaker):
                 self._keep(event, text)
+        elif not self._folds.open:
+            self._folds.begin(text, line, speaker)
         for event in self._blocks.feed(key, _C10.sub("", text), line, speaker):
             boring = False
             self._keep(event, text)
@@ -198,6 +207,10 @@ class _Reader:
             self._keep(event, text)
         boring = boring and not self._listening() and not self._blocks.may_start(text)
         return (Verdict.IGNORED, "") if boring else None
+
+    def _whole(self, text: str, line: Line, speaker: Speaker) -> Event | None:
+        """The event of a message that several lines were put together to."""
+        return _text().match(text, line, speaker) or self._headless(text, line, speaker)
 
     def _headless(self, text: str, line: Line, speaker: Speaker) -> Event | None:
         """The event of a message whose header somebody cut off: `NCCL WARN …` is all that is left."""
@@ -233,6 +246,7 @@ class _Reader:
                 level=record.level,
                 place=record.place,
             )
+            self._folds.begin(f"NCCL WARN {record.message}", line, record.speaker)
             return None if self._keep(warned, record.message) else (Verdict.TIRED, "")
         if record.level == "TRACE":
             self._understood += 1

@@ -187,9 +187,13 @@ class LoopbackFallback(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaError(Event):
-    """`CUDA error: out of memory`, an illegal access and the like, raised by PyTorch or the program."""
+    """`CUDA error: out of memory`, an illegal access and the like, raised by PyTorch or the program.
+
+    `group_rank` is the rank in a process group, where PyTorch's watchdog tells it.
+    """
 
     reason: str
+    group_rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ TEXT = [
     Pattern(
         torch.CudaError,
         "CUDA error: ",
+        r"(?:\[(?:PG .{0,200}? )?Rank (?P<group_rank>\d+)\] .{0,60}?)?"
         r"(?:terminated with exception|what\(\)|Exception|[Ee]rror): ? ?CUDA error: (?P<reason>.*\S)",
         {
             "2.1+ watchdog": "[rank1]:[E1130 04:15:21.016 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) Rank 1] Process group watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered",

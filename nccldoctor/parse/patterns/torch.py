@@ -170,7 +170,7 @@ TEXT = [
     Pattern(
         torch.PortInUse,
         "The server socket has failed to ",
-        r"The server socket has failed to (?:listen on any local network address(?:\. port: )?|bind to \S+:)(?P<port>\d+)?",
+        r"The server socket has failed to (?:listen on any local network address(?:\. port: |\. The server socket has failed to bind to \S+:)?|(?:bind to|listen on) \S+:)(?P<port>\d+)?",
         {
             "2.5+": "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: 29953, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
             "2.0+": "[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
@@ -217,6 +217,24 @@ TEXT = [
             "2.0+": "[../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:54178."
         },
         {"kind": "peer-closed"},
+    ),
+    Pattern(
+        torch.GlooError,
+        "/pair.cc:",
+        r"pair\.cc:\d+\] (?P<message>connect (?P<peer>\[[^\]]*\]:\d+): (?:Connection refused|No route to host|Connection timed out|Network is unreachable))",
+        {
+            "1.0-2.3": "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [10.0.0.2]:13195: Connection refused"
+        },
+        {"kind": "connect"},
+    ),
+    Pattern(
+        torch.GlooError,
+        "connectFullMesh failed",
+        r"(?P<message>Gloo connectFullMesh failed)",
+        {
+            "2.4+": "[rank1]:[E528 08:52:46.164295950 ProcessGroupGloo.cpp:145] Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:144] no error"
+        },
+        {"kind": "connect"},
     ),
     Pattern(
         torch.GlooError,

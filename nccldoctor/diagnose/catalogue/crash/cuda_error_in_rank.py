@@ -12,6 +12,7 @@ from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.reasons import KERNEL, earliest, failures
 from nccldoctor.diagnose.words import lines, ranges, who
 from nccldoctor.model.event import Event
+from nccldoctor.model.events.torch import CudaError
 from nccldoctor.model.events.usage import DeviceAssert
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -55,10 +56,13 @@ def check(job: Job) -> Iterable[Found]:
     detail = f" ({asserts[0].kernel}: {asserts[0].condition})" if asserts else ""
     others = [r for r in ranks if r not in job.ranks_of(origin)]
     after = f"; rank {ranges(others)} failed after it" if others else ""
+    told = [e.group_rank for e in events if isinstance(e, CudaError)]
+    inner = sorted({rank for rank in told if rank is not None})
+    unknown = f"Rank {ranges(inner)} of a group" if inner else "A rank"
     yield told_by(
         job,
         origin,
-        f"{who(job, origin)} hit a CUDA error: {reason}{detail}{after}",
+        f"{who(job, origin, unknown)} hit a CUDA error: {reason}{detail}{after}",
         evidence=lines([*asserts[:1], *origin]),
         confidence=Confidence.HIGH if len(ranks) <= 1 or first is not None else Confidence.MEDIUM,
     )

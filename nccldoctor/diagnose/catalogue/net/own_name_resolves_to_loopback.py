@@ -28,6 +28,7 @@ def check(job: Job) -> Iterable[Found]:
     """An error between hosts, a warning where Gloo then failed, else a note."""
     events = job.events(LoopbackFallback)
     if not events:
+        yield from _refused(job)
         return
     failed = [e for e in job.events(GlooError) if e.kind != "size-mismatch"]
     across = len(job.hosts) > 1
@@ -41,9 +42,27 @@ def check(job: Job) -> Iterable[Found]:
     )
 
 
+def _refused(job: Job) -> Iterable[Found]:
+    """Gloo was given a loopback address for another rank, and nothing answers there."""
+    failed = [
+        e
+        for e in job.events(GlooError)
+        if e.kind == "connect" and (e.peer or "").startswith("[127.")
+    ]
+    if failed:
+        yield Found(
+            title=f"{who(job, failed)} looks for another rank on its own loopback ({failed[0].peer}): the other host's name resolves to that",
+            evidence=lines(failed),
+            ranks=job.ranks_of(failed),
+            hosts=job.hosts_of(failed),
+            confidence=Confidence.MEDIUM,
+        )
+
+
 _W = "[W1130 04:15:21.016880797 ProcessGroupGloo.cpp:{n}] Warning: Unable to resolve hostname to a (local) address. Using the loopback address as fallback. Manually set the network interface to bind to with GLOO_SOCKET_IFNAME. (function operator())\n"
 fires_on = {
     "2.0-2.4": _W.format(n=524),
+    "1.0-2.3, refused": "  what():  [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:724] connect [127.0.1.1]:3210: Connection refused\n",
     "2.5+": "[rank0]:" + _W.format(n=760),
 }
 silent_on = {

@@ -12,7 +12,7 @@ from nccldoctor.diagnose.peers import host_of_address, hostname
 from nccldoctor.diagnose.words import lines, some, who
 from nccldoctor.knowledge.interfaces import loopback
 from nccldoctor.model.events.nccl import BootstrapInterface, CommComplete
-from nccldoctor.model.events.torch import ProcessEnded
+from nccldoctor.model.events.torch import GlooError, ProcessEnded
 from nccldoctor.model.events.trouble import ConnectFailed, ConnectRetried
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -38,6 +38,7 @@ def check(job: Job) -> Iterable[Found]:
     events = job.events(ConnectFailed)
     if not events:
         yield from _waiting(job)
+        yield from _gloo(job)
     for reason in sorted({e.reason for e in events}):
         same = [e for e in events if e.reason == reason]
         addresses = sorted({h for e in same if (h := hostname(e.peer))})
@@ -51,6 +52,26 @@ def check(job: Job) -> Iterable[Found]:
             confidence=Confidence.MEDIUM if refused else Confidence.HIGH,
             consequence=refused and _somebody_died(job),
         )
+
+
+def _gloo(job: Job) -> Iterable[Found]:
+    """Gloo's mesh of all ranks does not come together; over loopback that is the host's own name (NET13)."""
+    failed = [e for e in job.events(GlooError) if e.kind == "connect"]
+    if not failed or any((e.peer or "").startswith("[127.") for e in failed):
+        return
+    named = next((e for e in failed if e.peer), failed[0])
+    yield Found(
+        title=f"{who(job, failed)} cannot connect to other ranks over Gloo: {named.message}",
+        evidence=lines(failed),
+        ranks=job.ranks_of(failed),
+        hosts=job.hosts_of(failed),
+        confidence=Confidence.MEDIUM,
+        remedy=(
+            "export GLOO_SOCKET_IFNAME=eth0  # the full name of the interface that all hosts share: ip -br addr",
+            "getent hosts $(hostname)  # on each host: must print its routable address, not 127.0.1.1",
+            *remedy[1:],
+        ),
+    )
 
 
 def _waiting(job: Job) -> Iterable[Found]:
