@@ -20,8 +20,8 @@ FOREVER = 3600.0
 
 
 def fault() -> None:
-    """Notes that the fault happens now."""
-    if "FAULT_TIME_FILE" in os.environ:
+    """Notes that the fault happens now; the first one counts, where the job is run again."""
+    if "FAULT_TIME_FILE" in os.environ and not Path(os.environ["FAULT_TIME_FILE"]).exists():
         Path(os.environ["FAULT_TIME_FILE"]).write_text(str(time.time()))
 
 
@@ -166,6 +166,15 @@ def checkpoint(device: torch.device, odd: bool) -> None:
     steps(device, 1)
 
 
+def needs_lever(device: torch.device, odd: bool) -> None:
+    """A stand-in for a broken layer: one rank dies unless the variable of one lever is set."""
+    variable = os.environ.get("NEEDS_LEVER", "NCCL_P2P_DISABLE")
+    if odd and os.environ.get(variable) != "1":
+        fault()
+        os._exit(1)
+    steps(device, 3)
+
+
 def healthy(device: torch.device, odd: bool) -> None:
     steps(device, 20)
 
@@ -220,6 +229,7 @@ MODES = {
     "exit": leave,
     "raise": throw,
     "checkpoint": checkpoint,
+    "needs_lever": needs_lever,
 }
 
 

@@ -24,6 +24,7 @@ def test_it_stops_at_the_lever_that_lets_the_job_through(tmp_path):
     assert "28 instead of 326 GB/s; it must not stay" in job.errors
     assert (job.verdict["code"], job.verdict["status"]) == ("HW08", "failed")
     assert "NVLink, PCIe" in job.verdict["headline"]
+    assert job.verdict["ranks"] == [1]
     assert job.verdict["next"][0].startswith("export NCCL_P2P_DISABLE=1  # only until it is mended")
     report = json.loads((job.folder / "report.json").read_text())
     assert report["findings"][0]["consequences"][0] == "CRASH01"

@@ -55,7 +55,7 @@ def check(job: Job) -> Iterable[Found]:
         title=f"The job fails as it is and goes through with {setting}{others}: at fault is {mended.layer}",
         evidence=lines([mended, *ended]),
         confidence=Confidence.MEDIUM,
-        ranks=job.ranks_of(ended),
+        ranks=tuple(e.ended_rank for e in ended if e.ended_rank is not None),
         hosts=tuple(h for h in [mended.speaker.host] if h),
         explanation=(
             f"{setting} costs: {mended.cost}. It must not stay: take it out once the layer is mended, and measure."
