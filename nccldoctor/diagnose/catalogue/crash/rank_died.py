@@ -31,6 +31,7 @@ from nccldoctor.model.events.torch import (
 )
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job, Origin
+from nccldoctor.model.source import Kind
 
 code = "CRASH01"
 name = "rank-died"
@@ -60,6 +61,11 @@ _FOLLOWS = re.compile(
     r"Detected mismatch|CUDA error|out of memory|socket|store|rendezvous|failed to pass monitoredBarrier",
     re.I,
 )
+_OF_A_JOB = (".nccl", ".torch", ".trouble", ".fabric", ".usage")
+"""Modules of the events that NCCL and PyTorch print in a rank."""
+_LIBRARY = re.compile(r"/(?:torch|lightning|accelerate|deepspeed|megatron|ray|transformers)/")
+_TORCHRUN = re.compile(r"/attempt_\d+/\d+/std(?:err|out)\.log$")
+"""Where torchrun writes a rank's streams."""
 _LAUNCHER = ("ChildFailedError", "SignalException", "KeyboardInterrupt", "SystemExit")
 _BACKEND = ("DistBackendError", "DistNetworkError", "DistStoreError", "AcceleratorError")
 
@@ -67,7 +73,7 @@ _BACKEND = ("DistBackendError", "DistNetworkError", "DistStoreError", "Accelerat
 def check(job: Job) -> Iterable[Found]:
     """What the launcher says, else an exception of the program's own, else a rank that RAS cannot reach."""
     ended = [e for e in job.events(ProcessEnded) if e.exit_code and not e.by_launcher]
-    own = [e for e in job.events(PythonException) if is_own(e)]
+    own = _of_ranks(job, [e for e in job.events(PythonException) if is_own(e)])
     if ended:
         yield _ended(job, ended, own)
     elif own:
@@ -90,6 +96,30 @@ def _lost(job: Job, lost: Sequence[WorkerLost]) -> Found:
         ranks=tuple(ranks),
         hosts=tuple(hosts),
     )
+
+
+def _of_ranks(job: Job, errors: Sequence[PythonException]) -> list[PythonException]:
+    """Those that a rank printed: it is known which, or NCCL or PyTorch speaks around it.
+
+    A bare traceback beside a job's evidence, or beside facts of a host, may be some tool's. Alone it is all there is.
+    """
+    talkative = {
+        e.line.file
+        for e in job.all_events()
+        if type(e).__module__.endswith(_OF_A_JOB) and not isinstance(e, PythonException)
+    }
+    bare = not talkative and all(s.kind in (Kind.LOG, Kind.EMPTY) for s in job.sources)
+    return [
+        e
+        for e in errors
+        if bare
+        or e.line.file in talkative
+        or job.rank_of(e) is not None
+        or job.process_of(e) is not None
+        or e.speaker.local_rank is not None
+        or _TORCHRUN.search(e.line.file)
+        or any(_LIBRARY.search(frame.file) for frame in e.frames)
+    ]
 
 
 def is_own(error: PythonException) -> bool:
@@ -255,6 +285,7 @@ fires_on = {
     "RAS misses a rank": Sample("2.28.9-rank-killed"),
 }
 silent_on = {
+    "a tool's traceback beside facts of a host": Sample("host-h200"),
     "NCCL's own complaint": (
         "[rank1]: Traceback (most recent call last):\n"
         '[rank1]:   File "/home/user/train.py", line 92, in step\n'
