@@ -8,7 +8,7 @@ import pytest
 from nccldoctor import doctor
 from nccldoctor.diagnose.signs import proof
 from nccldoctor.knowledge.channels import most, usual
-from nccldoctor.knowledge.clouds import CLOUDS, cloud_of_network
+from nccldoctor.knowledge.clouds import CLOUDS, cloud_of_network, cloud_of_nic, cloud_of_plugin
 from nccldoctor.knowledge.environment import lookup, numbers
 from nccldoctor.knowledge.ib_status import STATUS, status
 from nccldoctor.knowledge.known_bugs import KNOWN_BUGS, KnownBug
@@ -111,3 +111,33 @@ def test_a_recorded_fallback_is_set_against_the_usual_channels() -> None:
     (found,) = [f for f in report.findings if f.code == "ENV07"]
     assert "1 channel where" in found.title and "usually have 24" in found.title
     assert any("NVS/" in line.text for line in found.evidence)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "cloud"),
+    [
+        ("libnccl-net-ofi.so", "AWS (EFA)"),
+        ("FasTrak", "Google Cloud (A3 Mega)"),
+        ("GPUDirectTCPX_v7", "Google Cloud (A3 High)"),
+        ("libnccl-net_gib.so", "Google Cloud (A3 Ultra, A4)"),
+        ("IBext_v8", None),
+        ("libnccl-net-mine.so", None),
+    ],
+)
+def test_clouds_by_their_plugins(plugin: str, cloud: str | None) -> None:
+    found = cloud_of_plugin(plugin)
+    assert (found.name if found else None) == cloud
+
+
+@pytest.mark.parametrize(
+    ("nic", "cloud"),
+    [
+        ("mlx5_ib0", "Azure (InfiniBand)"),
+        ("rdmap79s0", "AWS (EFA)"),
+        ("mlx5_0", None),
+        ("eth1", None),
+    ],
+)
+def test_clouds_by_their_network_cards(nic: str, cloud: str | None) -> None:
+    found = cloud_of_nic(nic)
+    assert (found.name if found else None) == cloud

@@ -30,6 +30,9 @@ def command(words: tuple[str, ...]) -> None:
             click.echo(f"  - {step}")
         if isinstance(found, Diagnosis) and found.explains:
             click.echo(f"\nWhat follows from it: {', '.join(found.explains)}")
+        causes = [d.code for d in diagnoses() if found.code in d.explains]
+        if causes:
+            click.echo(f"\nWhat it may follow from: {', '.join(causes)}")
         return
     wanted = [w.casefold() for w in words]
     everything: list[Diagnosis | Rule] = [*diagnoses(), *rules()]

@@ -9,13 +9,10 @@ MOST = 64
 MOST_BEFORE_2_25 = 32
 
 PER_SEARCHED = 2
-"""Channels made of each ring that the topology search finds; ncclTopoPostset in NCCL's src/graph/connect.cc.
+"""Channels made of each ring that the topology search finds (so two over PCIe, shared memory or sockets); ncclTopoPostset in NCCL's src/graph/connect.cc.
 
 Between hosts it makes twice as many again where Hopper or newer has less than 16 and rings faster than 45 GB/s.
 """
-
-NO_NVLINK = 2
-"""One ring over PCIe, shared memory or sockets, made twice; measured with NCCL 2.18 to 2.32."""
 
 
 @dataclass(frozen=True, slots=True)

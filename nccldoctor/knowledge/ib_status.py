@@ -16,7 +16,6 @@ class Status:
 FLUSH = 5
 """The queue pair was already in error: a consequence of another status or of the peer's end."""
 LOCAL_PROTECTION = 4
-RETRY_EXCEEDED = 12
 
 _COUNTERS = "for p in /sys/class/infiniband/*/ports/*/; do grep -H . $p/state $p/counters/link_downed $p/counters/symbol_error; done  # on both hosts"
 _PEER = "dmesg -T | tail -100  # on the peer: did its process, its GPU or its HCA die first?"

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.settings import named
 from nccldoctor.diagnose.words import lines, some, who
+from nccldoctor.knowledge.clouds import cloud_of_plugin
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import NetworkChosen
 from nccldoctor.model.events.plugin import (
@@ -90,7 +91,14 @@ def _broken(job: Job, broken: list[PluginBroken]) -> Iterable[Found]:
             f"{who(job, events)}: network plugin {plugin} is there but fails: {events[0].reason[:120]}{instead}",
             evidence=lines([*events[:3], *job.events(NetworkChosen)[:1]]),
             severity=Severity.WARNING if used else Severity.ERROR,
+            remedy=_remedy(plugin),
         )
+
+
+def _remedy(plugin: str) -> tuple[str, ...]:
+    """What the plugin's cloud asks for comes first."""
+    cloud = cloud_of_plugin(plugin)
+    return ((cloud.advice,) if cloud else ()) + (*remedy, *confirm)
 
 
 def _missing(job: Job) -> Iterable[Found]:
@@ -114,6 +122,7 @@ def _missing(job: Job) -> Iterable[Found]:
         evidence=lines([wanted[0][1], *missing[:2]]),
         confidence=Confidence.HIGH,
         severity=Severity.WARNING if used else Severity.ERROR,
+        remedy=_remedy(plugin),
     )
 
 

@@ -11,6 +11,7 @@ from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.networks import rdma, rdma_nics, spans_hosts
 from nccldoctor.diagnose.settings import named
 from nccldoctor.diagnose.words import who
+from nccldoctor.knowledge.clouds import cloud_of_nic
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommComplete, CommStart
 from nccldoctor.model.events.platform import NotPci
@@ -71,12 +72,16 @@ def _bus(bus_id: str | None) -> int | None:
 def _found(
     job: Job, events: list[Event], what: str, confidence: Confidence, severity: Severity | None
 ) -> Found:
+    clouds = {c.name: c for nic in rdma_nics(job) if (c := cloud_of_nic(nic)) is not None}
+    known = next(iter(clouds.values())) if len(clouds) == 1 else None
+    whose = f"; {known.name}: {known.topology_file}" if known else ""
     return told_by(
         job,
         events,
-        f"{who(job, events, 'Processes')} {what}",
+        f"{who(job, events, 'Processes')} {what}{whose}",
         confidence=confidence,
         severity=severity,
+        remedy=(known.advice, *remedy[1:], *confirm) if known else (),
     )
 
 
