@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from nccldoctor.lint.collectives import Collective, collective
+from nccldoctor.lint.imagined import UNKNOWN
 from nccldoctor.lint.names import last_name
-from nccldoctor.lint.ranks import UNKNOWN, Inside, evaluate, verdicts
+from nccldoctor.lint.ranks import Inside, evaluate, verdicts
 from nccldoctor.lint.script import Call, Function, Scope, Script
 
 

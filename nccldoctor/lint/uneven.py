@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from nccldoctor.lint.collectives import collective, collectives
+from nccldoctor.lint.imagined import RANKS
 from nccldoctor.lint.names import last_name
-from nccldoctor.lint.ranks import RANKS, mentioned, splits, verdicts
+from nccldoctor.lint.ranks import mentioned, splits, verdicts
 from nccldoctor.lint.script import Call, Function, Scope, Script, within
 from nccldoctor.lint.trace import RANK_ZERO_DECORATORS, Step, Walk, decorated_for_one
 from nccldoctor.model.finding import Confidence

@@ -1,6 +1,7 @@
 """One host inside: GPUs, switches, processors and network cards, with the links that join them."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from nccldoctor.report.svg.canvas import clipped, element, picture, title
 _LAYERS = ("NVS", "GPU", "PCI", "CPU", "NIC", "NET", "GIN")
 _NVLINK = ("NV", "XGMI")
 _MOST_NODES, _MOST_LABELS = 48, 14
+_NOWHERE = re.compile(r"-f{8,16}$")
+"""NCCL's number -1 of a processor on a machine that tells no NUMA node."""
 
 
 def topology(shape: Mapping[str, Any], facts: Mapping[str, Any]) -> Markup | None:
@@ -167,7 +170,7 @@ def _tree(
 def _node(node: Mapping[str, Any], place: tuple[float, float], ranks: Mapping[int, str]) -> Markup:
     x, y = place
     here = sorted(rank for rank, name in ranks.items() if name == node["id"])
-    words = clipped(node["id"], 13) + (f" · r{here[0]}" if here else "")
+    words = clipped(_NOWHERE.sub("", node["id"]), 13) + (f" · r{here[0]}" if here else "")
     return element(
         "g",
         title(node["id"] + (f", rank {here[0]}" if here else ""))
