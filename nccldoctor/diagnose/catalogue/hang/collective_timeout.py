@@ -73,6 +73,7 @@ def _watchdog(job: Job, timeouts: list[WatchdogTimeout]) -> Found:
         ranks=ranks,
         hosts=job.hosts_of(timeouts),
         explanation=explanation,
+        remedy=(*confirm, *remedy),
     )
 
 

@@ -43,7 +43,14 @@ def check(job: Job) -> Iterable[Found]:
             continue
         by_reason.setdefault(event.reason, []).append(event)
     for reason, events in sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0])):
-        yield told_by(job, events, f"{who(job, events)} cannot use its GPU: {reason}")
+        forked = "initialization error" in reason or "forked" in reason
+        yield told_by(
+            job,
+            events,
+            f"{who(job, events)} cannot use its GPU: {reason}"
+            + (" (CUDA is used in a process that was forked after CUDA had begun?)" * forked),
+            remedy=(remedy[2], *confirm, *remedy[:2]) if forked else (),
+        )
 
 
 def _partitioned(job: Job) -> bool:

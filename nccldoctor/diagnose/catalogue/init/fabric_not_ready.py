@@ -42,6 +42,11 @@ remedy = (
     "NCCL_NVLS_ENABLE=0 NCCL_MNNVL_ENABLE=0 torchrun …  # for one run only: shows whether the rest works; it costs NVLink SHARP and NVLink between hosts",
 )
 
+_MULTICAST = (
+    "sudo nvidia-smi --gpu-reset  # all GPUs of the host, with the fabric manager running, or reboot; costs what runs on them",
+    "export NCCL_NVLS_ENABLE=0  # stop-gap until then: the job runs; costs up to a third of all-reduce bandwidth",
+    *confirm[:1],
+)
 _WHAT = {"nvls": "multicast (NVLS)", "mnnvl": "the multi-node NVLink domain"}
 
 
@@ -70,6 +75,7 @@ def check(job: Job) -> Iterable[Found]:
             job,
             nvls,
             f"cannot set up multicast (NVLS): {nvls[0].reason}; mostly the fabric manager was restarted under running processes",
+            remedy=_MULTICAST,
         )
     if cold and not by_kind:
         yield _found(
@@ -79,9 +85,15 @@ def check(job: Job) -> Iterable[Found]:
         )
 
 
-def _found(job: Job, events: Iterable[Event], what: str, severity: Severity | None = None) -> Found:
+def _found(
+    job: Job,
+    events: Iterable[Event],
+    what: str,
+    severity: Severity | None = None,
+    remedy: tuple[str, ...] = (),
+) -> Found:
     events = list(events)
-    return told_by(job, events, f"{who(job, events)} {what}", severity=severity)
+    return told_by(job, events, f"{who(job, events)} {what}", severity=severity, remedy=remedy)
 
 
 fires_on = {

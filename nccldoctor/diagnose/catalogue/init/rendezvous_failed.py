@@ -140,7 +140,15 @@ def _timeout(job: Job, events: list[StoreTimeout]) -> Found:
         hosts=() if missing else job.hosts_of(events),
         severity=Severity.NOTE if died else None,
         consequence=bool(died),
+        remedy=_LATE if "(wait timeout" in what and not (counted or address) else (),
     )
+
+
+_LATE = (
+    "py-spy dump --pid PID  # of the other ranks: where does the one stand that should have put it there?",
+    "nccldoctor parse LOGS-OF-ALL-RANKS  # the one that died, or failed before, is the cause",
+    "dist.init_process_group('nccl', timeout=timedelta(minutes=30))  # only where a rank is legitimately that late; costs half an hour until a real hang is noticed",
+)
 
 
 def _missing(job: Job, expected: int, number: int) -> tuple[int, ...]:

@@ -40,6 +40,7 @@ def check(job: Job) -> Iterable[Found]:
             job,
             events,
             f"{who(job, events)} cannot connect its queue pairs: {first.call}: {first.reason}{code_}{detail}",
+            remedy=(confirm[1], remedy[2], *remedy[:2]) if "timed out" in first.reason else (),
         )
     mixed = job.events(IncompatibleDevices)
     if mixed:
