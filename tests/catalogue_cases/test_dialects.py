@@ -10,8 +10,8 @@ from nccldoctor.diagnose.diagnosis import Diagnosis
 from nccldoctor.model.finding import Severity
 from tests.catalogue_cases.dialects import WRAPPED, count, is_log, wrap
 
-_ONLY_RECORDERS = {"COLL04", "HANG03"}
-"""Told by whole flight-recorder dumps, which have no dialects; tests/hang and tests/test_lab.py try them."""
+_ONLY_RECORDERS = {"HANG03"}
+"""Told by whole flight-recorder dumps: tests/hang/test_recorder_versions.py tries their versions."""
 
 
 def test_each_code_is_tried_in_two_dialects() -> None:

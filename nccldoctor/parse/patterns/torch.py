@@ -133,6 +133,17 @@ TEXT = [
     ),
     Pattern(
         torch.StoreTimeout,
+        "store_based_barrier_key:",
+        r"(?P<what>Timed out initializing process group in store based barrier) on rank:? ?\d+, for key: "
+        r"store_based_barrier_key:(?:1(?= \(world_size=\d{1,9}, worker_count)|0|default_pg|(?P<group>\d{1,9})) "
+        r"\(world_size=(?P<expected>\d+), (?:num_workers_joined|worker_count)=(?P<joined>\d+)",
+        {
+            "1.7-2.0": "RuntimeError: Timed out initializing process group in store based barrier on rank: 2, for key: store_based_barrier_key:1 (world_size=4, worker_count=3, timeout=0:30:00)",
+            "2.1+": "torch.distributed.DistStoreError: Timed out initializing process group in store based barrier on rank 2, for key: store_based_barrier_key:2 (world_size=4, num_workers_joined=3, timeout=0:30:00)",
+        },
+    ),
+    Pattern(
+        torch.StoreTimeout,
         "ms, keys: /default_pg/0//",
         r"(?P<what>wait timeout after \d+ms, keys: /default_pg/0//(?P<group>\d+)//[a-z]+//0/(?P<member>\d+))",
         {

@@ -43,8 +43,8 @@ _CREATING = frozenset(
     }
 )
 _BARRIER = re.compile(
-    r"store based barrier on rank: ?(?P<rank>\d+).{0,200}?world_size=(?P<size>\d+), (?:num_workers_joined|worker_count)="
-    r"(?P<joined>\d+)"
+    r"store based barrier on rank:? ?(?P<rank>\d+), for key: store_based_barrier_key:(?P<group>\w{0,80}) \("
+    r"world_size=(?P<size>\d+), (?P<counter>num_workers_joined|worker_count)=(?P<joined>\d+)"
 )
 
 
@@ -89,21 +89,31 @@ def _stack_lines(stacks: Sequence[Stack]) -> tuple[Line, ...]:
 
 
 def _by_barrier(job: Job) -> Found | None:
-    errors = [(e, m) for e in job.events(PythonException) if (m := _BARRIER.search(e.message))]
+    told = [(e, m) for e in job.events(PythonException) if (m := _BARRIER.search(e.message))]
+    errors = [(e, m) for e, m in told if not _is_default(m["group"], m["counter"])]
     if not errors:
         return None
     size = int(errors[0][1]["size"])
     came = {int(match["rank"]) for _, match in errors}
     absent = sorted(set(range(size)) - came)
     known = len(absent) <= size - int(errors[0][1]["joined"])
-    named = f"ranks {ranges(absent)} are missing" if known else f"{errors[0][1]['joined']} came"
+    waited = f"rank{'s' * (len(came) > 1)} {ranges(came)} of {size} waited in the creation of a process group"
+    if known:
+        title = f"{who_ranks(absent, job.hosts_of_ranks(absent))} did not call new_group: {waited}"
+    else:
+        title = f"{waited[0].upper()}{waited[1:]}: {errors[0][1]['joined']} came"
     return Found(
-        title=f"Ranks {ranges(came)} of {size} wait in the creation of a process group: {named}",
+        title=title,
         evidence=lines(e for e, _ in errors),
         confidence=Confidence.MEDIUM,
         ranks=tuple(absent) if known else (),
         hosts=job.hosts_of_ranks(absent) if known else (),
     )
+
+
+def _is_default(group: str, counter: str) -> bool:
+    """Is it the group of init_process_group? Up to PyTorch 2.0 groups count from 1, and the key ends in their number."""
+    return group in ("0", "default_pg", "") or (group == "1" and counter == "worker_count")
 
 
 def _by_dumps(job: Job) -> Found | None:

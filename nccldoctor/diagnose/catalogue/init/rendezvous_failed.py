@@ -51,7 +51,14 @@ remedy = (
 
 _KILLED = (-9, -7, -11, 137)
 """Exit codes of the out-of-memory killer and of faults in native code."""
-_STORE_ERRORS = ("DistStoreError", "DistNetworkError", "Rendezvous", "Socket Timeout", "env://")
+_STORE_ERRORS = (
+    "DistStoreError",
+    "store based barrier",
+    "DistNetworkError",
+    "Rendezvous",
+    "Socket Timeout",
+    "env://",
+)
 
 
 def check(job: Job) -> Iterable[Found]:
