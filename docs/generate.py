@@ -110,8 +110,8 @@ def _causes() -> str:
     """The table of what explains what, as the engine uses it."""
     rows = [f"| {d.code} {d.name} | {', '.join(d.explains)} |" for d in diagnoses() if d.explains]
     head = (
-        "\n## What explains what\n\nA finding of the left column takes those of the right under it as its consequences, "
-        "unless their evidence is older; where two can explain each other, the earlier is the cause.\n\n"
+        "\n## What explains what\n\nA finding of the left column takes those of the right that are no graver under it as "
+        "its consequences; where findings explain each other in a circle, the one with the earliest evidence is the cause.\n\n"
     )
     return head + "| cause | consequences |\n|---|---|\n" + "\n".join(rows) + "\n"
 

@@ -98,3 +98,26 @@ def test_small_limits_of_a_job_that_works_are_no_fault(tmp_path: Path) -> None:
     _log(tmp_path, _IB, 4)
     _saved(tmp_path, shm=(64 << 20, 1 << 20), memlock="65536", exit_code=0)
     assert _found(tmp_path, "NET08") is None and _found(tmp_path, "BUF01") is None
+
+
+def test_the_report_has_what_buffers_take(tmp_path: Path) -> None:
+    _log(
+        tmp_path,
+        _SHM,
+        4,
+        "gpu-1:70:70 [0] NCCL INFO NCCL_BUFFSIZE set by environment to 8388608.\n",
+    )
+    _saved(tmp_path, shm=(64 << 20, 8 << 20), memlock="65536")
+    buffers = doctor.examine([str(tmp_path)]).facts[0]["buffers"]
+    assert buffers["set"] == [{"name": "NCCL_BUFFSIZE", "bytes": 8388608, "ranks": [0]}]
+    (host,) = buffers["hosts"]
+    assert host["shared_need"] == 8 * segment({"NCCL_BUFFSIZE": 8388608})
+    assert (host["shared_size"], host["shared_free"]) == (64 << 20, 8 << 20)
+    assert host["locked_limit"] == 65536 and host["locked_need"] == 0
+
+
+def test_a_recorded_run_has_its_communicators_memory() -> None:
+    sample = Path(__file__).parent.parent / "sample_logs" / "2.28.9-fallback-seed"
+    buffers = doctor.examine([str(sample)]).facts[0]["buffers"]
+    one = buffers["communicators"][0]
+    assert one["channels"] == 1 and one["gpu_bytes"] > one["gpu_bytes_default"]

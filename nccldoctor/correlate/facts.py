@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nccldoctor.correlate.backends import backends
+from nccldoctor.correlate.buffers import buffers
 from nccldoctor.correlate.scene import Expected, scene
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import DriverVersion, EnvironmentSet, NetworkChosen, Version
@@ -38,6 +39,7 @@ def facts(job: Job, expected: Expected | None = None) -> dict[str, Any]:
         "versions": _versions(job),
         "networks": _by_rank(job, ((e, e.network) for e in job.events(NetworkChosen))),
         "backends": backends(job),
+        "buffers": buffers(job),
         "environment": _environment(job),
         **scene(job, expected),
     }

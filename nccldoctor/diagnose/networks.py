@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from nccldoctor.diagnose.settings import named, on
+from nccldoctor.knowledge.networks import is_rdma as is_rdma
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.fabric import VerbsMissing
 from nccldoctor.model.events.nccl import CommShape, Edge, NetDevices, NetworkChosen
@@ -41,13 +42,6 @@ def used(job: Job) -> Mapping[int, Use]:
 def family(network: str) -> str:
     """Names that mean the same network: IBext and IBext_v8 are HPC-X's InfiniBand."""
     return "IB" if network.startswith("IB") else network
-
-
-def is_rdma(network: str | None) -> bool:
-    """Is this InfiniBand, RoCE, EFA or a cloud's RDMA NIC? FastSocket and TCPX are faster sockets."""
-    return network is not None and (
-        network.startswith(("IB", "gIB", "UCX", "RoCE", "FasTrak")) or "Libfabric" in network
-    )
 
 
 def rdma(job: Job) -> list[Event]:

@@ -141,6 +141,7 @@ def _job(facts: Mapping[str, Any], data: Mapping[str, Any], number: int) -> dict
         "versions": {NAMES.get(name, name): told for name, told in facts["versions"].items()},
         "networks": facts["networks"],
         "backends": facts["backends"],
+        "buffers": facts["buffers"],
         "differing": _differing(facts["environment"]),
         "alike": [v for v in facts["environment"] if not v["differs"]],
     }
