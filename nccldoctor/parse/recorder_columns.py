@@ -101,11 +101,17 @@ class Columns:
         self._count(chain.from_iterable(chain.from_iterable(map(_sizes_of, entries))))
         numbers = []
         known: dict[tuple[Any, ...], int] = {}
+        stacks: dict[tuple[Any, ...], int] = {}
         for entry, fixed in zip(entries, map(_fixed_of, entries), strict=True):
             group, name, timeout, p2p, inputs, outputs, takes, gives, frames = fixed
             sizes = (*map(tuple, inputs), None, *map(tuple, outputs))
             dtypes = (*takes, None, *gives)
-            key = (*group, name, timeout, p2p, *sizes, *dtypes, *map(_frame_of, frames))
+            same = tuple(map(id, frames))
+            stack = stacks.get(same)
+            if stack is None:  # PyTorch writes the frames of a line once, other picklers each time
+                told = tuple(map(_frame_of, frames))
+                stack = stacks[same] = stacks.setdefault(told, len(stacks))
+            key = (*group, name, timeout, p2p, *sizes, *dtypes, stack)
             number = known.get(key)
             if number is None:
                 number = known[key] = self._number(entry)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 PLAIN_PROTOCOL = 2
-"""The protocol of PyTorch's own pickler, which has no tuples but pairs; all else is read too, more slowly."""
+"""The protocol of PyTorch's pickler, which knows no tuples but pairs; all else is read too, more slowly."""
 
 _MOST_PAIRS = 10_000
 """Pairs in pairs are hashed on the thread's stack, of which each takes some 80 bytes."""
@@ -20,12 +20,14 @@ _TEXTS = "|".join(rf"\x{n:02x}\x00\x00\x00.{{{n}}}" for n in range(80))
 _SHORT = rf"[\]}}(uesaN\x88\x89]*{_POSSESSIVE}"
 _RUN = re.compile(
     (
-        rf"(?:{_SHORT}(?:[Kqh].|\x86(?![(qr])|r..[\x00-\x1f]\x00|M..|\x8a\x08.{{8}}|j.{{4}}|J.{{4}}|G.{{8}}|X(?:{_TEXTS})|{_LONGS}))"
+        rf"(?:{_SHORT}(?:h.(?:h.)*{_POSSESSIVE}|[Kq].|\x86(?![(qr])|r..[\x00-\x1f]\x00|M..|\x8a\x08.{{8}}|j.{{4}}|J.{{4}}|G.{{8}}|X(?:{_TEXTS})|{_LONGS}))"
         rf"*{_POSSESSIVE}{_SHORT}"
     ).encode(),
     re.S,
 )
 """Opcodes of lists, dicts, pairs, numbers, short texts and the memo; longer texts are stepped over one by one."""
+
+_KEPT_PAIR = re.compile(rb"\x86(?:q.|r.{4})(?![(qr])", re.S)
 
 _KNOWN = b"(.0FGIJKLMNSTUVXBC]}adeghjlpqrsu\x80\x88\x89\x8a\x8b\x8c\x8d\x94\x95"
 _REFUSED = b"ciPQ\x82\x83\x84\x93"
@@ -42,8 +44,8 @@ def loads(data: bytes) -> tuple[Any, bool]:
     Raises Refused for a pickle that names a global, and ValueError for bytes that are no pickle.
     """
     try:
-        if _is_plain(data):
-            return _Unpickler(_Whole(data)).load(), False
+        if plain := _plain(data):
+            return _Unpickler(_Whole(plain)).load(), False
     except Refused:
         raise
     except Exception:  # a torn pickle raises whatever its torn part looks like
@@ -51,23 +53,29 @@ def loads(data: bytes) -> tuple[Any, bool]:
     return _Salvage(data).read()
 
 
-def _is_plain(data: bytes) -> bool:
-    """Is it as PyTorch writes it: plain data only, and nothing that costs more memory or time than the file is long?
+def _plain(data: bytes) -> bytes | None:
+    """The pickle, when it holds plain data only and costs no more memory and time than it is long; None otherwise.
 
     CPython's unpickler allocates as much memo as the largest index in the file asks for. And it hashes keys: a pair of
-    twice the same pair of twice the same pair, and so on, would take for ever, so no pair may be put into the memo,
-    not even behind a mark and its end, which leave it where it is.
+    twice the same pair of twice the same pair, and so on, would take for ever. So pairs are left out of the memo, into
+    which Python's own pickler puts them; none may get there behind a mark and its end either, or be put in twice.
     """
     if data[:2] != bytes([0x80, PLAIN_PROTOCOL]) or data.count(pickle.TUPLE2) > _MOST_PAIRS:
-        return False
-    position, size = 2, len(data)
+        return None
+    parts = []
+    begin, position, size = 0, 2, len(data)
     while position < size:
         match = _RUN.match(data, position)
         position = match.end() if match else position
-        if data[position : position + 1] != b"X":
-            return data[position : position + 1] == b"."
-        position += 5 + int.from_bytes(data[position + 1 : position + 5], "little")
-    return False
+        if data[position] == pickle.BINUNICODE[0]:
+            position += 5 + int.from_bytes(data[position + 1 : position + 5], "little")
+        elif kept := _KEPT_PAIR.match(data, position):
+            parts.append(data[begin : position + 1])
+            begin = position = kept.end()
+        else:
+            break
+    whole = data[position : position + 1] == pickle.STOP
+    return b"".join([*parts, data[begin:]]) if whole else None
 
 
 class _Whole(io.BytesIO):
