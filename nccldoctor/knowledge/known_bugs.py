@@ -72,6 +72,16 @@ KNOWN_BUGS = (
         fixed="2.27.3",
     ),
     KnownBug(
+        "ras-poll-crash-2.27.3",
+        "nccl",
+        ("segfault", "ras"),
+        "asking RAS again and again corrupts memory and crashes jobs of 128 GPUs",
+        "another NCCL than 2.27.3; before: export NCCL_RAS_ENABLE=0  # costs the answers of RAS in a hang",
+        f"{_NCCL}/issues/1762",
+        since="2.27.3",
+        last="2.27.3",
+    ),
+    KnownBug(
         "ras-segfault-2.27.7",
         "nccl",
         ("frame:ras",),

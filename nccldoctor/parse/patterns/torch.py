@@ -12,11 +12,12 @@ TEXT = [
     Pattern(
         torch.WatchdogTimeout,
         "Watchdog caught collective operation timeout",
-        r"\[Rank (?P<group_rank>\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<sequence>\d+), "
+        r"\[(?:PG [^\]\n]{1,120} )?Rank (?P<group_rank>\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<sequence>\d+), "
         r"OpType=(?P<op>\w+), (?:NumelIn=(?P<elements_in>\d+), NumelOut=(?P<elements_out>\d+), )?"
         r"Timeout\(ms\)=(?P<timeout_ms>\d+)\) ran for (?P<ran_ms>\d+) milliseconds",
         {
             "2.1+": "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=20000) ran for 20026 milliseconds before timing out.",
+            "after 2.13": "[PG GUID 2(dp) Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=6, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.",
             "2.0": "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=96120, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800116 milliseconds before timing out.",
         },
     ),
