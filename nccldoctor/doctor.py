@@ -10,8 +10,8 @@ from pathlib import Path
 from nccldoctor import correlate, report
 from nccldoctor.diagnose import verdict
 from nccldoctor.diagnose.catalogue import diagnoses
+from nccldoctor.diagnose.engine import by_importance
 from nccldoctor.diagnose.engine import examine as examine_job
-from nccldoctor.diagnose.engine import order, times_of
 from nccldoctor.diagnose.hardware import expectation
 from nccldoctor.diagnose.words import some
 from nccldoctor.errors import DoctorError
@@ -158,7 +158,7 @@ def _diagnose(jobs: Sequence[Job]) -> tuple[tuple[Finding, ...], tuple[NotChecke
     results = [examine_job(job, every) for job in jobs]
     if len(results) == 1:
         return results[0]
-    findings = order((f for found, _ in results for f in found), every, times_of(jobs))
+    findings = by_importance(f for found, _ in results for f in found)
     not_checked = {n.code: n for _, missing in results for n in missing}
     checked = {d.code for d in every} - {
         code for code in not_checked if all(code in {n.code for n in m} for _, m in results)

@@ -1,11 +1,14 @@
 """Cause before consequence, also where findings explain one another."""
 
 from datetime import datetime, timezone
+from pathlib import Path
 
+from nccldoctor import doctor
 from nccldoctor.diagnose.causes import explained_by
 from nccldoctor.model.finding import Confidence, Finding, Role, Severity
 from nccldoctor.model.source import Line
 
+SAMPLES = Path(__file__).resolve().parents[1] / "sample_logs"
 EXPLAINS = {
     "CRASH01": frozenset({"NET01", "NET10"}),
     "NET01": frozenset({"NET10", "CRASH01", "HANG04"}),
@@ -41,3 +44,12 @@ def test_a_note_explains_nothing_and_a_warning_no_error() -> None:
     for severity in (Severity.NOTE, Severity.WARNING):
         findings = [_finding("CRASH01", 1, severity), _finding("NET10", 2)]
         assert explained_by(findings, EXPLAINS, {}) == {}
+
+
+def test_a_job_explains_nothing_of_another() -> None:
+    runs = (SAMPLES / "2.26.2-dupgpu", SAMPLES / "2.28.9-nodes4-skip")
+    report = doctor.examine([str(run) for run in runs])
+    roles = {f.code: (f.role, f.consequences) for f in report.findings}
+    assert len(report.jobs) == 2
+    assert roles["INIT02"] == (Role.INDEPENDENT, ())
+    assert roles["HANG01"] == (Role.CAUSE, ("HANG04", "NET10"))

@@ -59,7 +59,12 @@ def order(
         else:
             role = Role.CAUSE if consequences else Role.INDEPENDENT
         ordered.append(replace(finding, role=role, consequences=consequences))
-    return tuple(sorted(ordered, key=_importance))
+    return by_importance(ordered)
+
+
+def by_importance(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Errors first, and causes before consequences; what explains what is left as it is."""
+    return tuple(sorted(findings, key=_importance))
 
 
 def times_of(jobs: Iterable[Job]) -> dict[tuple[str, int], datetime]:

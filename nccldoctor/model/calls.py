@@ -22,7 +22,7 @@ class Call:
     root: int | None = None
 
     def __str__(self) -> str:
-        count = "" if self.count is None else f", {self.count} elements"
+        count = "" if self.count is None else f", {self.count} element{'s' * (self.count != 1)}"
         kind = f", {self.datatype}" if self.datatype else ""
         redop = f", {self.redop}" if self.redop and self.op in REDUCING else ""
         root = f", root {self.root}" if self.root is not None and self.op in ROOTED else ""
