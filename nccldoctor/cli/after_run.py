@@ -63,7 +63,7 @@ def fall_back(
     """
     if exit_code in (0, *_ASKED_TO_STOP):
         return exit_code
-    why = _hopeless(report)
+    why = hopeless(report)
     if why is not None:
         say(f"no fallback tried: {why}, which no setting of NCCL mends")
         return exit_code
@@ -114,7 +114,7 @@ def _probe(folder: Path, environ: dict[str, str], processes: int | None) -> None
     say(f"fallback probe: {found}; report {folder / 'report.html'}")
 
 
-def _hopeless(report: "Report | None") -> str | None:
+def hopeless(report: "Report | None") -> str | None:
     """Why no lever is worth a try: the verdict is a fault of the program."""
     from nccldoctor.diagnose.catalogue.crash.rank_died import is_own
     from nccldoctor.model.events.torch import PythonException

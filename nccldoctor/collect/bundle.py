@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -69,7 +70,17 @@ def write_outcome(
     host = hostfacts.host_name()
     exits = [{**asdict(ended), "host": host} for ended in outcome.ended]
     if plan.rank is not None and not exits and outcome.command_code is not None:
-        exits = [{"rank": plan.rank, "host": host, "exit_code": outcome.command_code, "pid": None}]
+        code = outcome.command_code
+        ordered = outcome.stopped_by is not None and code in (-signal.SIGTERM, -signal.SIGKILL)
+        exits = [
+            {
+                "rank": plan.rank,
+                "host": host,
+                "exit_code": code,
+                "pid": None,
+                "by_launcher": ordered,
+            }
+        ]
     return snapshot(
         folder,
         f"run{suffix}.json",

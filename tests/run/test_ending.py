@@ -1,6 +1,7 @@
 """However the run is ended from outside, the job ends with it."""
 
 import signal
+import time
 
 import pytest
 
@@ -32,3 +33,16 @@ def test_the_job_dies_with_nccldoctor(tmp_path):
     process.kill()
     process.communicate(timeout=30)
     assert left(folder) == []
+
+
+def test_a_second_ctrl_c_ends_all_at_once(tmp_path):
+    folder = tmp_path / "run"
+    process = start(folder, "--nproc", "2", "--grace", "1000", str(JOB), "stubborn")
+    wait_until_ready(process)
+    process.send_signal(signal.SIGINT)
+    time.sleep(1)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    job = finish(process, folder)
+    assert job.code == 130
+    job.assert_nothing_left()

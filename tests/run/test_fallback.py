@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from nccldoctor.cli.after_run import hopeless
+from nccldoctor.doctor import examine
 from tests.run.watched_job import JOB, finish, needs_torch, start
 
 pytestmark = needs_torch
@@ -36,11 +38,22 @@ def test_it_stops_at_the_lever_that_lets_the_job_through(tmp_path):
     job.assert_nothing_left()
 
 
-def test_an_exception_of_the_program_is_not_tried_again(tmp_path):
-    job = fall_back(tmp_path / "run", "job", "raise", "NCCL_P2P_DISABLE")
-    assert job.code == 1
-    assert "no fallback tried: a rank raised ValueError" in job.errors
-    assert not (tmp_path / "run-fallback").exists()
+def test_a_fault_of_the_program_is_not_tried_again(tmp_path):
+    """The report of a run whose rank has raised an exception of its own, and of one that has died without a word."""
+    exits = {"exits": [{"rank": 1, "pid": 7, "exit_code": 1, "first": True}]}
+    note = json.dumps({"nccldoctor": "snapshot", "schema": 1, "host": "n", **exits})
+    (tmp_path / "run.json").write_text(note)
+    silent = examine([str(tmp_path)])
+    (tmp_path / "rank_1.out").write_text(
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/x/train.py", line 9, in <module>\n'
+        "[rank1]:     step()\n"
+        "[rank1]: ValueError: bad batch\n"
+    )
+    raised = examine([str(tmp_path)])
+    assert silent.verdict.code == raised.verdict.code == "CRASH01"
+    assert hopeless(silent) is None
+    assert hopeless(raised) == "a rank raised ValueError"
 
 
 @pytest.mark.slow

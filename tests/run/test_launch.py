@@ -10,6 +10,8 @@ from nccldoctor.collect.launch import (
     Elastic,
     inside_launcher,
     is_script,
+    launcher_of,
+    on_several_hosts,
     plan_command,
     plan_script,
     processes_here,
@@ -30,6 +32,7 @@ from nccldoctor.errors import DoctorError
         ({"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "1"}, None),
         ({"OMPI_COMM_WORLD_RANK": "2"}, ("Open MPI", 2)),
         ({"PMI_RANK": "2"}, ("MPI", 2)),
+        ({"RAY_JOB_ID": "01", "RANK": "3"}, ("Ray", 3)),
     ],
 )
 def test_is_this_one_rank_of_a_launched_job(environ, found):
@@ -64,6 +67,66 @@ def test_the_torchrun_command(tmp_path):
     command = plan_script([str(script)], several, tmp_path, {}).command
     assert "--standalone" not in command
     assert {"--nnodes=2", "--node-rank=1", "--rdzv-endpoint=host:29500"} <= set(command)
+
+
+POD = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "8", "PET_NODE_RANK": "1", "RANK": "1"}
+
+
+def test_what_an_operator_of_kubernetes_sets_is_heeded(tmp_path):
+    """RANK is the pod's number there, and torchrun would read PET_* itself if it were not told otherwise."""
+    script = tmp_path / "train.py"
+    script.touch()
+    pod = {**POD, "PET_RDZV_ENDPOINT": "head:29400", "PET_RDZV_BACKEND": "c10d"}
+    elastic = Elastic().completed(pod)
+    plan = plan_script([str(script)], elastic, tmp_path, pod)
+    assert plan.processes == 8
+    assert "--standalone" not in plan.command
+    assert {"--nnodes=2", "--node-rank=1", "--rdzv-endpoint=head:29400", "--rdzv-backend=c10d"} <= set(plan.command)  # fmt: skip
+    assert on_several_hosts([str(script)], elastic, pod)
+    static = plan_script([str(script)], Elastic().completed(POD), tmp_path, POD).command
+    assert "--standalone" not in static and not any("rdzv" in word for word in static)
+
+
+@pytest.mark.parametrize(
+    ("words", "several"),
+    [
+        (("torchrun", "--nnodes=2", "train.py"), True),
+        (("torchrun", "--nnodes", "1:4", "train.py"), True),
+        (("torchrun", "--nnodes", "1", "train.py"), False),
+        (("python", "-m", "torch.distributed.run", "--nnodes", "2", "train.py"), True),
+        (("mpirun", "-np", "2", "python", "train.py"), False),
+    ],
+)
+def test_hosts_of_a_command(words, several):
+    assert on_several_hosts(words, Elastic(), {}) is several
+
+
+def test_only_the_static_rendezvous_heeds_the_hosts_number(tmp_path):
+    script = tmp_path / "train.py"
+    script.touch()
+
+    def backend(**more):
+        elastic = Elastic(2, nnodes="2", rdzv_endpoint="head:1", **more)
+        command = plan_script([str(script)], elastic, tmp_path, {}).command
+        return next(word for word in command if word.startswith("--rdzv-backend"))
+
+    assert backend(node_rank=1) == "--rdzv-backend=static"
+    assert backend() == "--rdzv-backend=c10d"
+    assert backend(node_rank=1, max_restarts=2) == "--rdzv-backend=c10d"
+
+
+@pytest.mark.parametrize(
+    ("words", "launcher"),
+    [
+        (("accelerate", "launch", "train.py"), "accelerate"),
+        (("deepspeed", "--num_gpus", "8", "train.py"), "deepspeed"),
+        (("/opt/bin/srun", "-n2", "python", "train.py"), "srun"),
+        (("python3", "-m", "torch.distributed.launch", "train.py"), "torch.distributed.launch"),
+        (("python3", "train.py"), None),
+    ],
+)
+def test_launchers_are_known(words, launcher):
+    assert launcher_of(words) == launcher
 
 
 def test_what_the_user_set_stays(tmp_path):

@@ -4,6 +4,7 @@ import json
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,52 @@ def test_inside_a_launcher_it_watches_its_own_rank(tmp_path):
     assert done.stderr.count(b"report.html") == 1
 
 
+def test_ranks_of_slurm_watch_themselves_and_wait_for_each_other(tmp_path):
+    """srun starts one nccldoctor a rank; rank 1 sleeps, rank 0 alone is patient, and is called by the other."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    folder = tmp_path / "run"
+    jobs = []
+    for rank in ("0", "1"):
+        patience = "300" if rank == "0" else "4"
+        jobs.append(
+            start(
+                folder,
+                *("--symmetric-timeout", patience, str(JOB), "sleep"),
+                SLURM_PROCID=rank,
+                SLURM_LOCALID=rank,
+                SLURM_NTASKS="2",
+                SLURM_NTASKS_PER_NODE="2",
+                SLURM_NNODES="1",
+                RANK=rank,
+                WORLD_SIZE="2",
+                MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=port,
+            )
+        )
+    first, second = (finish(process, folder) for process in jobs)
+    assert (first.code, second.code) == (124, 124)
+    assert "was started by Slurm already" in first.errors
+    assert "says)" in first.errors
+    assert (folder / "evidence_rank_0.json").exists() and (folder / "evidence_rank_1.json").exists()
+    assert (first.verdict["code"], first.verdict["ranks"]) == ("HANG01", [1])
+    assert not (folder / ".nccldoctor").exists()
+    first.assert_nothing_left()
+
+
+def test_accelerates_exit_code_is_the_ranks(tmp_path):
+    tool = Path(sys.executable).with_name("accelerate")
+    if not tool.exists():
+        pytest.skip("accelerate is not installed")
+    options = ("--multi_gpu", "--num_processes=2", "--num_machines=1", "--mixed_precision=no")
+    more = ("--dynamo_backend=no", "--main_process_port=0", str(JOB), "exit")
+    folder = tmp_path / "run"
+    job = finish(start(folder, "--", str(tool), "launch", *options, *more), folder)
+    assert job.code == 7
+    assert (job.verdict["code"], job.verdict["ranks"]) == ("CRASH01", [1])
+    job.assert_nothing_left()
+
+
 def test_output_beyond_the_limit_keeps_head_and_tail(tmp_path):
     job = run(tmp_path / "run", "flood", "--log-limit", str(8e6 / (1 << 30)))
     assert job.code == 0
@@ -73,21 +120,6 @@ def test_a_folder_that_cannot_be_written_is_said_so(tmp_path):
     assert job.code == 2
     assert "--run-dir" in job.errors
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_two_hosts_share_a_run_folder(tmp_path):
-    """Two launchers, as on two hosts: each sees only its own rank hang, the folder joins them."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    folder = tmp_path / "run"
-    shared = ("--nproc", "1", "--nnodes", "2", "--rdzv-id", "x", "--rdzv-endpoint", f"localhost:{port}")  # fmt: skip
-    hosts = [start(folder, *shared, "--node-rank", str(n), str(JOB), "sleep") for n in (0, 1)]
-    jobs = [finish(process, folder) for process in hosts]
-    assert [job.code for job in jobs] == [124, 124]
-    assert len(list(folder.glob("evidence_*.json"))) == 2
-    assert (jobs[0].verdict["code"], jobs[0].verdict["ranks"]) == ("HANG01", [1])
-    jobs[0].assert_nothing_left()
 
 
 def test_logs_in_a_place_of_the_users_own_are_read_too(tmp_path):

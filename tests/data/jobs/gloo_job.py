@@ -43,6 +43,7 @@ if MODE == "late" and os.environ["RANK"] == "1":
 dist.init_process_group("gloo")
 all_reduce(3)
 if MODE == "fork" and os.fork() == 0:
+    os.setsid()
     time.sleep(1000)
 if MODE == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -50,7 +50,8 @@ def check(job: Job) -> Iterable[Found]:
     setting = " ".join(f"{k}={v}" for k, v in mended.variables.items())
     failed = len([e for e in tried if e.exit_code])
     others = f" (not with {failed} tried before)" if failed else ""
-    ended = [e for e in job.events(ProcessEnded) if e.exit_code and not e.by_launcher][:1]
+    failed_ranks = [e for e in job.events(ProcessEnded) if e.exit_code and not e.by_launcher]
+    ended = sorted(failed_ranks, key=lambda e: not e.first)[:1]
     yield Found(
         title=f"The job fails as it is and goes through with {setting}{others}: at fault is {mended.layer}",
         evidence=lines([mended, *ended]),
