@@ -11,7 +11,7 @@ from nccldoctor.model.source import Speaker
 HEADER = re.compile(
     r"""(?:\[(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?)\]\s?)?
     (?P<host>[A-Za-z0-9<][\w.\-<>]{0,80})?:(?P<pid>\d{1,10}):(?P<tid>\d{1,10})\s
-    (?:\[(?P<device>-?\d{1,4})\]\s)?
+    (?:\[(?P<device>-?\d{1,10})\]\s)?
     (?:\d{1,12}\.\d{1,9}\s[\w:~<>]{1,120}:\d{1,6}\s
       |(?P<place>[^\s:]{1,250}:\d{1,6})\s(?:\((?P<function>[^)\n]{0,80})\)\s)?)?
     (?:NCCL\s(?P<level>INFO|WARN|ATTN|TRACE|CALL|ABORT)(?:\s|$)|\[FATAL\sERROR\]:?\s|(?P<bare>INFO|WARN)\s)""",
@@ -20,7 +20,7 @@ HEADER = re.compile(
 
 MOST_HOSTS = 4096
 _SAFE_HOST = re.compile(
-    r"(?:^|[\s\]>:])([A-Za-z0-9<][\w.\-<>]{0,80}):\d{1,10}:\d{1,10} (?:\[-?\d{1,4}\]|NCCL) ", re.M
+    r"(?:^|[\s\]>:])([A-Za-z0-9<][\w.\-<>]{0,80}):\d{1,10}:\d{1,10} (?:\[-?\d{1,10}\]|NCCL) ", re.M
 )
 _FATAL = "[FATAL ERROR]"
 CLUE = " NCCL "
@@ -103,7 +103,7 @@ def _record(match: re.Match[str], host: str, message: str, speaker: Speaker) -> 
             host,
             int(match["pid"]),
             int(match["tid"]),
-            int(device) if device is not None else None,
+            _device(device),
             speaker.rank,
             speaker.local_rank,
             _time(match["time"]) or speaker.time,
@@ -112,6 +112,11 @@ def _record(match: re.Match[str], host: str, message: str, speaker: Speaker) -> 
         message=message,
         place=place,
     )
+
+
+def _device(text: str | None) -> int | None:
+    """Before the thread has a device NCCL prints what lies in memory: no machine has so many."""
+    return int(text) if text is not None and len(text) <= 4 else None
 
 
 def _time(text: str | None) -> datetime | None:

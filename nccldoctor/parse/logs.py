@@ -41,6 +41,7 @@ _HEADLESS = re.compile(
 _ALONE = re.compile(
     r"(?:[\w/]{1,20} ?: ?)?(?:" + "|".join(map(re.escape, sorted(failures.ALONE))) + ")"
 )
+_WORLD = re.compile(r"\(default_pg\) Rank (\d{1,7})\]")
 _C10 = re.compile(r"^\[[IWEF]\d*(?: [\d:.]+)? [\w./]+:\d+\] ?")
 
 
@@ -76,7 +77,7 @@ class _Reader:
         self._records = self._understood = self._torn = 0
         self._cut = False
         self._unknown: dict[str, Unknown] = {}
-        self._last_error: dict[str, int] = {}
+        self._last_error: dict[str, tuple[int, Speaker]] = {}
 
     def read(self, stream: BinaryIO) -> Digest:
         first = True
@@ -175,6 +176,8 @@ class _Reader:
 
     def _text_line(self, text: str, line: Line, speaker: Speaker) -> tuple[Verdict, str] | None:
         key = f"{speaker.host}/{speaker.pid}/{speaker.rank}/{speaker.local_rank}"
+        if speaker.rank is None and "(default_pg) Rank " in text:
+            speaker = _of_the_world(text, speaker)
         boring = not self._blocks.open
         if event := self._folds.go_on(text, self._whole):
             boring = False
@@ -184,7 +187,7 @@ class _Reader:
             self._folds.drop()
             self._keep(event, text)
             if isinstance(event, BackendError):
-                self._last_error[key] = 3
+                self._last_error[key] = 3, speaker
                 if told := self._headless(text, line, speaker):
                     self._keep(told, text)
         elif event := self._headless(text, line, speaker):
@@ -192,10 +195,10 @@ class _Reader:
             self._keep(event, text)
         elif key in self._last_error:
             boring = False
-            self._last_error[key] -= 1
-            if not self._last_error[key]:
-                del self._last_error[key]
-            if event := _nccl().match(text, line, speaker):
+            left, writer = self._last_error.pop(key)
+            if left > 1:
+                self._last_error[key] = left - 1, writer
+            if event := _nccl().match(text, line, writer):
                 self._keep(event, text)
         elif not self._folds.open:
             self._folds.begin(text, line, speaker)
@@ -283,3 +286,9 @@ class _Reader:
 def _placed(event: Event, place: str | None) -> Event:
     """The event, with the place in the library where that says what the message does not."""
     return replace(event, place=place) if place and isinstance(event, CudaFailure) else event
+
+
+def _of_the_world(text: str, speaker: Speaker) -> Speaker:
+    """The speaker with the rank in the default group, which is the global one."""
+    match = _WORLD.search(text)
+    return replace(speaker, rank=int(match[1])) if match else speaker

@@ -25,10 +25,12 @@ _SURE: dict[str, list[str]] = {
         r"\[(?:\d+|[\w.-]+@\d+),(?P<task>\d+)\]<std(?:out|err|diag)>: ?",
         r"\[pod/(?P<host>[^\]/\s]+)/[^\]\s]+\] ?",
         r"\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+)\] ",
+        r"\[\d{6,}\.\d+\] \[(?P<host>[\w.-]+):(?P<pid>\d+):\d+\] +",
         r"\[[A-Za-z_]+(?P<local>\d+)(?:\|\d+)?\]: ?",
     ],
     "(": [
         r"\([A-Za-z][\w.]*(?:\[rank=(?P<rank>\d+)\])? pid=(?P<pid>\d+)(?:, ip=(?P<host>[^)\s,]+))?\)(?: |$)",
+        r"\([A-Za-z][\w.]* (?:rank=(?P<rank>\d+)|(?:TP|DP|PP|EP)\d+(?: (?:TP|DP|PP|EP)\d+)*) pid=(?P<pid>\d+)\)(?: |$)",
     ],
     "0": [
         rf"(?P<time>{_ISO}) (?:stdout|stderr) (?P<cri>[FP]) ",
@@ -41,6 +43,9 @@ _SURE: dict[str, list[str]] = {
     "A": [
         rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) {_MONTH} [ \d]\d \d\d:\d\d:\d\d \d{{4}}(?= ?\[[^\]\s]*,\d+\]<std)",
         rf"{_MONTH} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) [\w./@-]+(?:\[(?P<pid>\d+)\])?: ",
+    ],
+    "E": [
+        r"(?:ERROR|INFO|WARNING|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d (?:\[[\w./]+:\d+\]|[\w./]+:\d+\]) ?",
     ],
     "a": [
         r"[A-Za-z][\w.-]*[-_]\d+ +\| ",
@@ -59,6 +64,8 @@ _LOOSE = [
 ]
 """Forms that ordinary text also has; taken off only where a known head or a sure prefix follows."""
 
+_AUTOLINK = re.compile(r"\[([^\]\s]{1,200})\]\(https?://[^)\s]{1,200}\)")
+"""What mail programs and trackers make of file names and addresses: `[net_ib.cc:101](http://net_ib.cc:101/)`."""
 _BOXES = "│┃║╎┆┊"
 _GLUED = re.compile(r"\[rank(?P<rank>\d+)\]: ?")
 
@@ -73,12 +80,15 @@ _AMBIGUOUS = {
 
 def _compiled() -> dict[str, list[re.Pattern[str]]]:
     table = {first: [re.compile(form) for form in forms] for first, forms in _SURE.items()}
+    loggers = table["E"]
     for digit in "123456789":
         table[digit] = table["0"]
     upper = table["A"] + table["a"]
     for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ":
         table[letter] = upper if letter in "MTWFSJAOND" else table["a"]
         table[letter.lower()] = table["a"]
+    for letter in "DEIW":
+        table[letter] = loggers + table[letter]
     for box in _BOXES:
         table[box] = table["│"]
     return table
@@ -163,6 +173,8 @@ class Prefixes:
         self.by_task = False
         if "\x1b" in text or "[0m" in text or "[3" in text:
             text = _COLOUR.sub("", text)
+        if "](http" in text:
+            text = _AUTOLINK.sub(r"\1", text)
         if "&lt;" in text or "&gt;" in text:
             text = html.unescape(text)
         if text.startswith('{"') and '"log"' in text[:4096]:

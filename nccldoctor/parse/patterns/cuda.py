@@ -120,7 +120,7 @@ TEXT = [
     Pattern(
         usage.FatalSignal,
         "Signal: ",
-        r"(?:^|\] )Signal: (?:Segmentation fault|Aborted|Bus error|Floating point exception) \((?P<signal>\d+)\)",
+        r"(?:^|\[[\w.\-]{1,80}:(?P<fallen_pid>\d{1,10})\] |\] )Signal: (?:Segmentation fault|Aborted|Bus error|Floating point exception) \((?P<signal>\d+)\)",
         {"Open MPI": "[gpu-1:20931] Signal: Segmentation fault (11)"},
     ),
     Pattern(

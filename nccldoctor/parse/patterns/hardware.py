@@ -55,10 +55,11 @@ TEXT = [
     ),
     Pattern(
         machine.GpuLost,
-        "Unable to determine the device handle for gpu",
+        "Unable to determine the device handle for ",
         r"(?i:device handle for gpu ?(?P<gpu>[0-9A-F:.]+): (?P<message>Unknown Error))",
         {
-            "nvidia-smi 535+": "Unable to determine the device handle for gpu 0000:C1:00.0: Unknown Error"
+            "nvidia-smi 545+": "Unable to determine the device handle for GPU0000:03:00.0: Unknown Error",
+            "nvidia-smi 535+": "Unable to determine the device handle for gpu 0000:C1:00.0: Unknown Error",
         },
     ),
     Pattern(

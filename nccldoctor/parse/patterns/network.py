@@ -75,6 +75,13 @@ NCCL = [
         },
     ),
     Pattern(
+        fabric.VerbFailed,
+        "Call to ibv_",
+        r"Call to (?P<call>ibv_\w+) failed\s*$",
+        {"2.3-2.11, plugins": "Call to ibv_create_qp failed"},
+        {"reason": ""},
+    ),
+    Pattern(
         fabric.VerbsMissing,
         "Failed to open libibverbs",
         r"Failed to open libibverbs",
@@ -164,9 +171,10 @@ NCCL = [
     Pattern(
         fabric.SizesDisagree,
         "message truncated : receiving ",
-        r"^NET/Socket : peer (?P<peer>\S+) (?P<message>message truncated : receiving \d+ bytes instead of \d+)",
+        r"^NET/Socket : (?:peer (?P<peer>\S+) )?(?P<message>message truncated : receiving \d+ bytes instead of \d+)",
         {
-            "2.10+": "NET/Socket : peer 10.0.0.2<40822> message truncated : receiving 65536 bytes instead of 32768. If you believe your socket network is in a healthy state, there may be a mismatch in collective sizes"
+            "2.3-2.9": "NET/Socket : message truncated : receiving 696320 bytes instead of 32768",
+            "2.10+": "NET/Socket : peer 10.0.0.2<40822> message truncated : receiving 65536 bytes instead of 32768. If you believe your socket network is in a healthy state, there may be a mismatch in collective sizes",
         },
     ),
     Pattern(
@@ -231,6 +239,22 @@ NCCL = [
 ]
 
 TEXT = [
+    Pattern(
+        fabric.VerbFailed,
+        "UCX",
+        r"UCX +ERROR (?P<detail>\S+): (?P<call>ibv_\w+)\(\) failed: (?P<reason>[^.]+)",
+        {
+            "UCX": "[1668693503.473099] [gpu-1:1188443:0]          ib_log.c:246  UCX  ERROR mlx5_0: ibv_create_cq() failed: Cannot allocate memory. Please set max locked memory (ulimit -l) to 'unlimited' (current: 64 kbytes)"
+        },
+    ),
+    Pattern(
+        fabric.VerbFailed,
+        "UCX",
+        r"UCX +ERROR (?P<call>ibv_\w+)(?:\([^)]*\))? failed: (?P<reason>[^.]+)",
+        {
+            "UCX, old": "[1652.4] [gpu-1:44:0] ib_iface.c:988 UCX ERROR ibv_create_cq(cqe=4096) failed: Cannot allocate memory"
+        },
+    ),
     Pattern(
         trouble.NoInterface,
         "Unable to find address for: ",

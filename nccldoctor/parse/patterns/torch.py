@@ -75,9 +75,9 @@ TEXT = [
     Pattern(
         torch.FingerprintMismatch,
         "Detected mismatch between collectives on ranks",
-        r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\((?:SequenceNumber=(?P<sequence>\d+), ?)?OpType=(?P<op>\w+)"
+        r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\((?:SequenceNumber=(?P<sequence>\d+),? ?)?OpType=(?P<op>\w+)"
         r"(?:, TensorShape=\[(?P<shape>[^\]]*)\])?(?:, TensorDtypes=(?P<dtype>\w+))?.*?"
-        r"but Rank (?P<other_rank>\d+) is running collective: CollectiveFingerPrint\((?:SequenceNumber=(?P<other_sequence>\d+), ?)?"
+        r"but Rank (?P<other_rank>\d+) is running collective: CollectiveFingerPrint\((?:SequenceNumber=(?P<other_sequence>\d+),? ?)?"
         r"OpType=(?P<other_op>\w+)(?:, TensorShape=\[(?P<other_shape>[^\]]*)\])?(?:, TensorDtypes=(?P<other_dtype>\w+))?",
         {
             "2.0+": "RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: CollectiveFingerPrint(SequenceNumber=0, OpType=ALLREDUCE, TensorShape=[4], TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float (default), device=cpu)), but Rank 0 is running collective: CollectiveFingerPrint(SequenceNumber=0, OpType=ALLREDUCE, TensorShape=[8], TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float (default), device=cpu)).Collectives differ in the following aspects: \t Tensor Tensor shapes: 4vs 8"

@@ -29,6 +29,7 @@ from nccldoctor.model.events.torch import (
     PythonException,
     WatchdogTimeout,
 )
+from nccldoctor.model.events.usage import FatalSignal
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job, Origin
 from nccldoctor.model.source import Kind
@@ -80,8 +81,32 @@ def check(job: Job) -> Iterable[Found]:
         yield _raised(job, own)
     elif lost := job.events(WorkerLost):
         yield _lost(job, lost)
+    elif struck := [e for e in job.events(FatalSignal) if e.library is None]:
+        yield _struck(job, struck)
     else:
         yield from _unreachable(job)
+
+
+def _struck(job: Job, struck: Sequence[FatalSignal]) -> Found:
+    """A fault in native code that no launcher tells of; a bus error is mostly a /dev/shm that is full."""
+    first = struck[0]
+    try:
+        sent = signal.Signals(first.signal).name
+    except ValueError:
+        sent = f"signal {first.signal}"
+    pid = f" (pid {first.fallen_pid})" if first.fallen_pid is not None else ""
+    full = sent == "SIGBUS"
+    return Found(
+        title=f"{who(job, [first], 'A process')}{pid} died of {sent}"
+        + (": mostly a shared-memory file that found no room" if full else ""),
+        evidence=lines(struck),
+        confidence=Confidence.MEDIUM,
+        ranks=job.ranks_of([first]),
+        hosts=job.hosts_of([first]),
+        remedy=("df -h /dev/shm  # full? then docker run --shm-size=16g …", *confirm)
+        if full
+        else (),
+    )
 
 
 def _lost(job: Job, lost: Sequence[WorkerLost]) -> Found:

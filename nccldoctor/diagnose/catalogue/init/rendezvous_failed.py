@@ -10,6 +10,7 @@ IPv6 look-up that fails while IPv4 works is only a warning.
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.store_keys import out_of_step
 from nccldoctor.diagnose.words import lines, ranges, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommComplete
@@ -93,10 +94,11 @@ def check(job: Job) -> Iterable[Found]:
 def _before_work(job: Job) -> list[StoreTimeout]:
     """Time-outs of processes that had no communicator or group yet; later ones follow from whatever broke the job."""
     done = {p.id for e in job.events(CommComplete) if (p := job.process_of(e))}
+    nobody = out_of_step(job) is None
     return [
         e
         for e in job.events(StoreTimeout)
-        if e.group is None and ((p := job.process_of(e)) is None or p.id not in done)
+        if (e.group is None or nobody) and ((p := job.process_of(e)) is None or p.id not in done)
     ]
 
 

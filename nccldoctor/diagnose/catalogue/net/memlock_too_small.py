@@ -36,12 +36,13 @@ def check(job: Job) -> Iterable[Found]:
     events = [
         e
         for e in job.events(VerbFailed)
-        if e.call.startswith(_CALLS) and (e.number == 12 or _no_memory(e.reason))
+        if e.call.startswith(_CALLS) and (e.number == 12 or _no_memory(e.reason) or not e.reason)
     ]
     if not events or job.events(OomKilled):
         return
     if any(e.memory == "host" for e in job.events(AllocationFailed)):
         return
+    told = any(e.reason for e in events)
     limits = locked_limits(job, job.hosts_of(events))
     least = limits[0].limit_bytes if limits else None
     if limits and least is None:
@@ -51,9 +52,15 @@ def check(job: Job) -> Iterable[Found]:
     yield told_by(
         job,
         events,
-        f"{who(job, events)}: {events[0].call} finds no memory to lock: {why}",
+        f"{who(job, events)}: {events[0].call} finds no memory to lock: {why}"
+        if told
+        else f"{who(job, events)}: {events[0].call} fails without a reason: mostly {why}",
         evidence=lines([*events[:3], *limits[:1]]),
-        confidence=Confidence.HIGH if least is not None else Confidence.MEDIUM,
+        confidence=Confidence.HIGH
+        if least is not None
+        else Confidence.MEDIUM
+        if told
+        else Confidence.LOW,
         remedy=_UNLIMITED if limits and least is None else (),
     )
 
