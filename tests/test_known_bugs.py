@@ -71,6 +71,8 @@ _LOG = {
     "network-failed": "gpu-1:71:75 [0] transport/net_ib.cc:1022 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<40822> with error 12, opcode 0, len 0, vendor err 129\n",
     "network-plugin": _H + "Using network UCX\n",
     "peer-closed": _H + "misc/socket.cc:50 NCCL WARN Net : Connection closed by remote peer 10.0.0.2<41000>\n",
+    "pxn": _H + "Channel 00/0 : 0[0] -> 9[1] [send] via NET/IB/1(1)/GDRDMA\n",
+    "grace": _H + "CPU/0-0 (2/3/1)\n" + _H + "+ C2C[360.0] - GPU/0-901000 (0)\n",
     "no-gdr": _H + _NET.format("NET/IB/0"),
     "network:IB": _H + "Using network IB\n",
     "network:Socket": _H + "Using network Socket\n",

@@ -13,9 +13,11 @@ from nccldoctor.model.events.nccl import (
     CommStart,
     Edge,
     NetworkChosen,
+    TopologyLine,
 )
 from nccldoctor.model.events.state import (
     BandwidthRow,
+    GpuState,
     HangObserved,
     RasComm,
     RasSnapshot,
@@ -196,6 +198,17 @@ def _cumem_on(job: Job) -> Proof:
     return [] if off else [e for e in job.events(Edge) if "CUMEM" in e.detail]
 
 
+def _grace(job: Job) -> Proof:
+    """GPUs that sit on a Grace CPU: by name, or by the chip-to-chip link in NCCL's dump."""
+    named_so: list[Event] = [
+        g for g in job.events(GpuState) if g.name and any(w in g.name for w in _GRACE)
+    ]
+    return [*named_so, *[e for e in job.events(TopologyLine) if e.link == "C2C"]]
+
+
+_GRACE = ("GH200", "GB200", "GB300")
+
+
 _PLAIN: Mapping[str, Callable[[Job], Proof]] = {
     "hang": _hang,
     "hang-in-p2p": _hang_in_p2p,
@@ -220,6 +233,8 @@ _PLAIN: Mapping[str, Callable[[Job], Proof]] = {
     "network-plugin": _plugin,
     "peer-closed": lambda job: job.events(PeerClosed),
     "no-gdr": _no_gdr,
+    "grace": _grace,
+    "pxn": lambda job: [e for e in job.events(Edge) if e.transport == "NET" and "(" in e.detail],
 }
 
 _WITH_ARGUMENT: Mapping[str, Callable[[Job, str], Proof]] = {
