@@ -104,6 +104,8 @@ def _join_spoken(
         description = next((d for _, d in ranks.values() if d), None) or ""
         whole = description == DEFAULT_GROUP or all(r == g for r, (g, _) in ranks.items())
         size = max(world_size or 0, max(g for g, _ in ranks.values()) + 1)
+        if description == DEFAULT_GROUP:
+            size = max(size, *(d.rank + 1 for d in processes.drafts if d.rank is not None))
         members = tuple(range(size)) if whole else tuple(unbound)
         ident = _with_ranks(groups.communicators.values(), members)
         if ident is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from nccldoctor.diagnose.words import ranges
 from nccldoctor.model.events.nccl import CommComplete, Version
 from nccldoctor.model.events.state import HangObserved
 from nccldoctor.model.events.torch import ProcessEnded
@@ -50,6 +51,19 @@ def _unproved(findings: Sequence[Finding]) -> Verdict | None:
     return None
 
 
+def _pending(jobs: Sequence[Job]) -> tuple[int, ...]:
+    """Global ranks with calls under way, where flight recorders are all that there is."""
+    if any(job.evidence - {Evidence.RECORDER} for job in jobs):
+        return ()
+    late = [
+        job.global_rank(lane.communicator, lane.rank)
+        for job in jobs
+        for lane in job.lanes
+        if lane.completed is not None and lane.completed < lane.issued
+    ]
+    return tuple(sorted({rank for rank in late if rank is not None}))
+
+
 def _silent(jobs: Sequence[Job]) -> Verdict:
     """No finding: healthy only where there is evidence that the job worked, else unknown."""
     processes = sum(len(job.processes) for job in jobs)
@@ -84,6 +98,20 @@ def _silent(jobs: Sequence[Job]) -> Verdict:
             next=(
                 "nccldoctor watch PID  # does it still wait? the stacks tell where",
                 "nccldoctor run train.py",
+            ),
+        )
+    if not ended and (pending := _pending(jobs)):
+        return Verdict(
+            status=Status.UNKNOWN,
+            headline=(
+                f"No fault is proved: rank{'s' * (len(pending) > 1)} {ranges(pending)} had calls under way when the "
+                "flight recorder was written, and nothing tells whether they went on"
+            ),
+            confidence=Confidence.LOW,
+            ranks=pending,
+            next=(
+                "give nccldoctor the ranks' stdout and stderr too: PyTorch's watchdog says why it wrote the dumps",
+                "give nccldoctor the dumps of all ranks  # the rank that has none is often the culprit",
             ),
         )
     enough = (Evidence.INFO_LOG, Evidence.RECORDER, Evidence.RAS, Evidence.BANDWIDTH)

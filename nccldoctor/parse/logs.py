@@ -10,7 +10,7 @@ from nccldoctor.model.calls import CallTable
 from nccldoctor.model.digest import Coverage, Digest, Unknown
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommGone, CommStart, Noise
-from nccldoctor.model.events.torch import BackendError
+from nccldoctor.model.events.torch import BackendError, RankHeard
 from nccldoctor.model.events.trouble import CudaFailure, Warned
 from nccldoctor.model.source import ENDS_INSIDE, LACKS_MIDDLE, Line, Source, Speaker
 from nccldoctor.parse import patterns
@@ -78,6 +78,7 @@ class _Reader:
         self._cut = False
         self._unknown: dict[str, Unknown] = {}
         self._last_error: dict[str, tuple[int, Speaker]] = {}
+        self._heard: set[int] = set()
 
     def read(self, stream: BinaryIO) -> Digest:
         first = True
@@ -175,10 +176,13 @@ class _Reader:
         return told if len(records) == 1 else None
 
     def _text_line(self, text: str, line: Line, speaker: Speaker) -> tuple[Verdict, str] | None:
-        key = f"{speaker.host}/{speaker.pid}/{speaker.rank}/{speaker.local_rank}"
+        key = _key(speaker)
         if speaker.rank is None and "(default_pg) Rank " in text:
             speaker = _of_the_world(text, speaker)
         boring = not self._blocks.open
+        if speaker.rank is not None and speaker.rank not in self._heard:
+            self._heard.add(speaker.rank)
+            self._keep(RankHeard(line=line, speaker=speaker), "")
         if event := self._folds.go_on(text, self._whole):
             boring = False
             self._keep(event, text)
@@ -187,7 +191,8 @@ class _Reader:
             self._folds.drop()
             self._keep(event, text)
             if isinstance(event, BackendError):
-                self._last_error[key] = 3, speaker
+                for voice in (speaker, replace(speaker, rank=None, local_rank=None, time=None)):
+                    self._last_error[_key(voice)] = 3, speaker
                 if told := self._headless(text, line, speaker):
                     self._keep(told, text)
         elif event := self._headless(text, line, speaker):
@@ -195,10 +200,10 @@ class _Reader:
             self._keep(event, text)
         elif key in self._last_error:
             boring = False
-            left, writer = self._last_error.pop(key)
+            left, author = self._last_error.pop(key)
             if left > 1:
-                self._last_error[key] = left - 1, writer
-            if event := _nccl().match(text, line, writer):
+                self._last_error[key] = left - 1, author
+            if event := _nccl().match(text, line, author):
                 self._keep(event, text)
         elif not self._folds.open:
             self._folds.begin(text, line, speaker)
@@ -281,6 +286,10 @@ class _Reader:
             self._unknown[shape] = replace(known, count=known.count + 1)
         elif len(self._unknown) < MOST_UNKNOWN:
             self._unknown[shape] = Unknown(shape, 1, line)
+
+
+def _key(speaker: Speaker) -> str:
+    return f"{speaker.host}/{speaker.pid}/{speaker.rank}/{speaker.local_rank}"
 
 
 def _placed(event: Event, place: str | None) -> Event:

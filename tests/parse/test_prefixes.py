@@ -152,4 +152,4 @@ def test_a_task_with_several_devices_is_a_node_and_no_rank() -> None:
     other = "3: gpu-1:737:753 [1] NCCL INFO Using network IB"
     assert _ranks(one) == {3}
     assert _ranks(one, other) == {None}
-    assert _ranks(one, other, "3: [rank25]: ValueError: boo") == {None}
+    assert _ranks(one, other, "3: [rank25]: ValueError: boo") == {None, 25}

@@ -22,6 +22,11 @@ class WatchdogTimeout(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RankHeard(Event):
+    """The first line of a file that carries this rank's prefix, whatever it says: the rank was there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupProgress(Event):
     """`… last enqueued work: 4, last completed work: 3`: how far this rank is on one process group.
 

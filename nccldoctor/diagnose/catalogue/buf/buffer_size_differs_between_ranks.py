@@ -1,8 +1,8 @@
 """Ranks of one job cut their data into pieces of different sizes.
 
 NCCL_BUFFSIZE, NCCL_LL_BUFFSIZE and NCCL_LL128_BUFFSIZE must be the same on all ranks of a communicator, for sender and
-receiver count in steps of them. When only NCCL's complaint of sizes is there and no variable, ranks may as well have
-called collectives of different sizes (COLL02).
+receiver count in steps of them. When NCCL complains of sizes and no rank has such a variable, ranks have called
+collectives of different sizes (COLL02).
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ remedy = (
 
 
 def check(job: Job) -> Iterable[Found]:
-    """One finding a variable that differs; else one for sizes that NCCL's network complains of."""
+    """One finding a variable that differs; else one for sizes that NCCL's network complains of where some rank has such a variable."""
     complaints = job.events(SizesDisagree)
     found = False
     for variable in BUFFERS:
@@ -47,7 +47,7 @@ def check(job: Job) -> Iterable[Found]:
                 f"{who(job, events)}: {variable} differs ({', '.join(sorted(shown))})",
                 evidence=lines([*(s.event for s in shown.values()), *complaints[:1]]),
             )
-    if complaints and not found:
+    if complaints and not found and named(job, *BUFFERS):
         yield told_by(
             job,
             complaints,
@@ -63,12 +63,14 @@ fires_on = {
     + "NCCL INFO NCCL_BUFFSIZE set by environment to 8388608.\n"
     + _B
     + "NCCL INFO NCCL_BUFFSIZE set by environment to 4194304.\n",
-    "2.12-2.19, the network": _A
-    + "transport/net_ib.cc:1300 NCCL WARN NET/IB : req 1/1 tag 7 peer 10.0.0.2<40822> collective mismatch error, local size 32768 remote size 65536\n",
-    "sockets": _A
+    "sockets, set on one rank": _B
+    + "NCCL INFO NCCL_BUFFSIZE set by environment to 65536.\n"
+    + _A
     + "transport/net_socket.cc:520 NCCL WARN NET/Socket : peer 10.0.0.2<40822> message truncated : receiving 65536 bytes instead of 32768. If you believe your socket network is in a healthy state, there may be a mismatch in collective sizes\n",
 }
 silent_on = {
+    "no variable, and calls of two sizes": _A
+    + "transport/net_socket.cc:520 NCCL WARN NET/Socket : peer 10.0.0.2<40822> message truncated : receiving 65536 bytes instead of 32768. If you believe your socket network is in a healthy state, there may be a mismatch in collective sizes\n",
     "the same": _A
     + "NCCL INFO NCCL_BUFFSIZE set by environment to 8388608.\n"
     + _B

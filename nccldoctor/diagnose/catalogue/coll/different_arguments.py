@@ -11,8 +11,11 @@ from collections.abc import Iterable, Mapping
 
 from nccldoctor.diagnose import mismatch, places, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample, told_by
+from nccldoctor.diagnose.settings import named
 from nccldoctor.diagnose.standing import sources
 from nccldoctor.diagnose.words import nth, ranges, who
+from nccldoctor.knowledge.buffers import BUFFERS
+from nccldoctor.model.events.fabric import SizesDisagree
 from nccldoctor.model.events.torch import GlooError
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
@@ -20,7 +23,13 @@ from nccldoctor.model.job import Evidence, Job
 code = "COLL02"
 name = "different-arguments"
 severity = Severity.ERROR
-needs = (Evidence.CALLS, Evidence.RECORDER, Evidence.WATCHDOG, Evidence.OUTPUT)
+needs = (
+    Evidence.CALLS,
+    Evidence.RECORDER,
+    Evidence.WATCHDOG,
+    Evidence.OUTPUT,
+    Evidence.NCCL_LOG,
+)
 explains = ("CRASH01", "HANG01", "HANG02", "HANG04", "HANG05", "HANG06", "NET10", "CRASH02")
 confirm = (
     "TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun …  # PyTorch then compares shapes and types before each call; for one run, it is slow",
@@ -53,7 +62,7 @@ def check(job: Job) -> Iterable[Found]:
             hosts=job.hosts_of_ranks(ranks),
         )
     if not told and not events:
-        yield from _by_gloo(job)
+        yield from [*_by_gloo(job), *_by_network(job)]
 
 
 def _differ(*pairs: str | None) -> bool:
@@ -72,6 +81,18 @@ def _by_gloo(job: Job) -> Iterable[Found]:
             job,
             sizes,
             f"{who(job, sizes, 'A rank')} got more data from a peer than its own call expects: {sizes[0].message[:120]}",
+            confidence=Confidence.MEDIUM,
+        )
+
+
+def _by_network(job: Job) -> Iterable[Found]:
+    """NCCL's network got more bytes than the call here expects. Where a rank has a buffer variable, BUF05 tells that."""
+    sizes = job.events(SizesDisagree)
+    if sizes and not named(job, *BUFFERS):
+        yield told_by(
+            job,
+            sizes,
+            f"{who(job, sizes, 'A rank')} and a peer disagree on a call's size: {sizes[0].message[:160]}",
             confidence=Confidence.MEDIUM,
         )
 
@@ -132,12 +153,17 @@ def _found(job: Job, parting: mismatch.Parting) -> Found:
     )
 
 
+_A = "gpu-1:71:71 [0] "
 fires_on = {
     "COLL lines and recorders": Sample("2.28.9-wrong-size"),
     "Gloo": (
         "what():  [enforce fail at /gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 8 vs 4. Received data "
         "size doesn't match expected size. Is there a distributed collective mismatch in your code?"
     ),
+    "2.12-2.19, InfiniBand": _A
+    + "transport/net_ib.cc:1300 NCCL WARN NET/IB : req 1/1 tag 7 peer 10.0.0.2<40822> collective mismatch error, local size 32768 remote size 65536\n",
+    "2.17+, sockets": _A
+    + "transport/net_socket.cc:520 NCCL WARN NET/Socket : peer 10.0.0.2<40822> message truncated : receiving 65536 bytes instead of 32768. If you believe your socket network is in a healthy state, there may be a mismatch in collective sizes\n",
     "DETAIL": (
         "[rank1]: RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: "
         "CollectiveFingerPrint(SequenceNumber=3, OpType=ALLREDUCE, TensorShape=[8192], TensorDtypes=Float), but Rank 0 is "

@@ -66,7 +66,9 @@ def check(job: Job) -> Iterable[Found]:
 
 def _absent(job: Job) -> Iterable[Found]:
     """What is left where no calls tell who is behind: ranks that are named, left no dump, or stand elsewhere."""
-    yield from list(absent.named(job)) or absent.without_dump(job)
+    yield from (
+        list(absent.named(job)) or list(absent.without_dump(job)) or absent.without_word(job)
+    )
     if not job.lanes:
         yield from list(absent.seen(job)) or absent.by_stacks(job)
     else:

@@ -2,7 +2,8 @@
 
 This is what the survivors print; the cause is on the peer: it crashed, was killed, hit an error of its own, or its host
 went down. It heads a report only when nothing else is known. The ranks that say nothing are the ones to look at: a
-process that is killed leaves no last line. Closed connections after a run that finished are not a fault.
+process that is killed leaves no last line. Closed connections after a run that finished are not a fault, and after a
+time-out of PyTorch's watchdog they follow from that: whoever it ends closes its connections.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,10 +13,10 @@ from nccldoctor.diagnose.peers import host_of_address, hostname
 from nccldoctor.diagnose.words import lines, some, who, who_ranks
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommGone
-from nccldoctor.model.events.torch import GlooError, ProcessEnded
+from nccldoctor.model.events.torch import GlooError, ProcessEnded, WatchdogTimeout
 from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.finding import Confidence, Severity
-from nccldoctor.model.job import Evidence, Job, Lane
+from nccldoctor.model.job import Evidence, Job, Lane, Origin
 
 code = "NET10"
 name = "connection-closed-by-peer"
@@ -60,7 +61,7 @@ def check(job: Job) -> Iterable[Found]:
         hosts=hosts,
         confidence=Confidence.MEDIUM if silent else Confidence.LOW,
         severity=Severity.NOTE if _ended_well(job) else Severity.ERROR,
-        consequence=_has_own_error(job),
+        consequence=_has_own_error(job) or (not silent and bool(job.events(WatchdogTimeout))),
     )
 
 
@@ -85,11 +86,11 @@ def _before(one: Event, other: Event) -> bool:
 
 def _fallen_behind(job: Job, complaining: set[int]) -> tuple[int, ...]:
     """Ranks that complain of nothing and have issued the fewest calls of some communicator."""
-    lanes: dict[str, list[Lane]] = {}
+    lanes: dict[tuple[str, Origin], list[Lane]] = {}
     for lane in job.lanes:
-        lanes.setdefault(lane.communicator, []).append(lane)
+        lanes.setdefault((lane.communicator, lane.origin), []).append(lane)
     behind: set[int] = set()
-    for communicator, group in lanes.items():
+    for (communicator, _), group in lanes.items():
         least = min(lane.issued for lane in group)
         if least < max(lane.issued for lane in group):
             last = [lane.rank for lane in group if lane.issued == least]
