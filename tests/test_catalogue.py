@@ -13,6 +13,12 @@ from nccldoctor.model.report import Report
 
 SAMPLES = Path(__file__).parent.parent / "sample_logs"
 
+_FALLBACK = re.compile(
+    r"NCCL_\w+_DISABLE=1|NCCL_(?:NVLS|CUMEM|MNNVL)_ENABLE=0|NCCL_NET=Socket|NCCL_(?:ALGO|PROTO)=\w|"
+    r"NCCL_MAX_NCHANNELS=\d|NCCL_NET_PLUGIN=none"
+)
+_FOR_NOW = re.compile(r"one run|until|before:", re.IGNORECASE)
+
 
 def _report(sample: str | Sample, scratch: Path) -> Report:
     if isinstance(sample, Sample):
@@ -33,7 +39,10 @@ def _cases(which: str) -> list[object]:
 @pytest.mark.parametrize(("diagnosis", "sample"), _cases("fires_on"))
 def test_fires(diagnosis: Diagnosis, sample: str | Sample, tmp_path: Path) -> None:
     report = _report(sample, tmp_path)
-    assert diagnosis.code in {f.code for f in report.findings}, _said(report)
+    found = [f for f in report.findings if f.code == diagnosis.code]
+    assert found, _said(report)
+    for line in (line for f in found for line in f.remedy if _FALLBACK.search(line)):
+        assert _FOR_NOW.search(line), f"a fallback that stays on: {line}"
 
 
 @pytest.mark.parametrize(("diagnosis", "sample"), _cases("silent_on"))
@@ -64,13 +73,6 @@ def test_nothing_explains_itself() -> None:
 def _said(report: Report) -> str:
     internal = [n for n in report.not_checked if "internal error" in n.because]
     return f"{[(f.code, f.severity.value, f.title) for f in report.findings]} {internal}"
-
-
-_FALLBACK = re.compile(
-    r"NCCL_\w+_DISABLE=1|NCCL_(?:NVLS|CUMEM|MNNVL)_ENABLE=0|NCCL_NET=Socket|NCCL_(?:ALGO|PROTO)=\w|"
-    r"NCCL_MAX_NCHANNELS=\d|NCCL_NET_PLUGIN=none"
-)
-_FOR_NOW = re.compile(r"one run|until", re.IGNORECASE)
 
 
 @pytest.mark.parametrize("diagnosis", diagnoses(), ids=lambda d: d.code)

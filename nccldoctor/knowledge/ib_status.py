@@ -20,7 +20,7 @@ LOCAL_PROTECTION = 4
 _COUNTERS = "for p in /sys/class/infiniband/*/ports/*/; do grep -H . $p/state $p/counters/link_downed $p/counters/symbol_error; done  # on both hosts"
 _PEER = "dmesg -T | tail -100  # on the peer: did its process, its GPU or its HCA die first?"
 _ACS = "cat /proc/cmdline; lspci -vvv | grep -i acsctl  # GPUDirect wants iommu=pt or off, and ACS off on PCIe bridges"
-_GDR = "export NCCL_NET_GDR_LEVEL=LOC  # only as a test: without GPUDirect every byte takes a copy through the host"
+_GDR = "export NCCL_NET_GDR_LEVEL=LOC  # for one run only: shows whether GPUDirect is at fault; costs a copy of every byte through the host"
 
 STATUS: Mapping[int, Status] = {
     0: Status("SUCCESS", "no error"),

@@ -126,7 +126,7 @@ KNOWN_BUGS = (
         "nccl",
         ("cuda:invalid argument@nvls.cc",),
         "NVLS set-up fails after the fabric manager was restarted under running processes",
-        "reboot the host, or reset all GPUs; stop-gap: export NCCL_NVLS_ENABLE=0  # costs all-reduce bandwidth",
+        "sudo nvidia-smi -r  # on a drained host, resets all GPUs; until then: export NCCL_NVLS_ENABLE=0; costs all jobs of the host",
         f"{_NCCL}/issues/976",
         since="2.18.1",
         fixed="2.27.3",

@@ -17,16 +17,18 @@ class Blame(str, Enum):
 class Act(str, Enum):
     """What is to be done at once, as commands to paste; `GPU` stands for the bus id."""
 
-    DEBUG = "compute-sanitizer --tool memcheck python train.py  # names the kernel and line; runs 10 to 100 times slower, so with one small batch"
-    RESTART = "start the job again; it costs what was done since the last checkpoint. Nothing of the machine needs a reset"
-    RESET = "drain the host, then: sudo nvidia-smi --gpu-reset -i GPU  # ends every process on that GPU; reboot where the reset is refused"
-    REBOOT = "drain the host, then: sudo reboot  # nothing less brings the GPU back; all jobs of the host end"
-    LATER = "nothing now; sudo nvidia-smi --gpu-reset -i GPU when the host is free (ends what runs on the GPU)"
-    LINK = "nvidia-smi nvlink -e -i GPU; drain the host, reset all of its GPUs together and: sudo systemctl restart nvidia-fabricmanager  # ends all jobs of the host"
-    POWER = "shut the host down and plug in the board's power cable; costs a visit to the rack"
-    WATCH = "nvidia-smi -q -d ECC,ROW_REMAPPER -i GPU  # nothing to do now; look again in a day whether it grows"
-    OTHER = "dmesg -T | grep -i xid  # another Xid just before this one is the cause; act on that"
-    UPDATE = "sudo nvidia-smi --gpu-reset -i GPU, a power cycle if that fails; update the driver if it comes back  # both end all jobs of the host"
+    DEBUG = "compute-sanitizer --tool memcheck python train.py  # names the kernel and line; costs 10 to 100 times the time, so with one small batch"
+    RESTART = "torchrun --max-restarts=3 …  # starts the job again, nothing of the machine needs a reset; costs the steps since the last checkpoint"
+    RESET = "sudo nvidia-smi --gpu-reset -i GPU  # on a drained host, or reboot where it is refused; costs every process on that GPU"
+    REBOOT = "sudo reboot  # on a drained host, nothing less brings the GPU back; costs all jobs of the host"
+    LATER = "sudo nvidia-smi --gpu-reset -i GPU  # not now, when the host is free; costs every process on that GPU"
+    LINK = "sudo systemctl stop nvidia-fabricmanager; sudo nvidia-smi -r; sudo systemctl start nvidia-fabricmanager  # on a drained host: all its GPUs and switches together; costs all jobs of the host"
+    POWER = (
+        "sudo shutdown -h now  # then plug in the board's power cable; costs a visit to the rack"
+    )
+    WATCH = "nvidia-smi -q -d ECC,ROW_REMAPPER -i GPU  # nothing to do now, look again in a day whether it grows; costs nothing"
+    OTHER = "dmesg -T | grep -i xid  # another Xid just before this one is the cause: act on that; costs nothing"
+    UPDATE = "sudo nvidia-smi --gpu-reset -i GPU  # on a drained host, a power cycle if it fails, a newer driver if it comes back; costs all jobs of the host"
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,17 @@ def _match(job: Job, bug: KnownBug, running: _Running | None) -> Iterable[Found]
         evidence=lines(events),
         confidence=Confidence.MEDIUM if bug.specific and len(bug.signs) > 1 else Confidence.LOW,
         severity=Severity.WARNING if bug.specific else Severity.NOTE,
-        remedy=(bug.remedy, f"read {bug.source}"),
+        remedy=(*_upgrade(bug), bug.remedy, f"read {bug.source}"),
+    )
+
+
+def _upgrade(bug: KnownBug) -> tuple[str, ...]:
+    """The command that brings the version with the fix, or one newer than the last that has the bug."""
+    if bug.library != "nccl" or not (bug.fixed or bug.last):
+        return ()
+    wanted = f">={bug.fixed}" if bug.fixed else f">{bug.last}"
+    return (
+        f"pip install -U 'nvidia-nccl-cu12{wanted}'  # or -cu13, by torch.version.cuda; costs a test run before it goes to production",
     )
 
 

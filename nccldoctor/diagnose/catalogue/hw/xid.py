@@ -149,8 +149,8 @@ def _switch(job: Job, number: int, bus: str, events: Sequence[Xid]) -> Found:
 
 _SWITCH = (
     "nvidia-smi nvlink -e; grep -iE 'error|fail' /var/log/fabricmanager.log | tail -20  # which links count errors; what the fabric manager did",
-    "drain the host, then: sudo systemctl stop nvidia-fabricmanager; sudo nvidia-smi -r; sudo systemctl start nvidia-fabricmanager  # resets all GPUs and switches; all jobs of the host end",
-    "open a case with the vendor when the same switch and link come back after the reset: the board or its cable is to be replaced",
+    Act.LINK.value,
+    "scontrol update nodename=HOST state=drain reason=nvswitch  # when the same switch and link come back after the reset: board or cable is to be replaced; costs the host until then",
 )
 
 

@@ -44,7 +44,7 @@ remedy = (
 
 _MULTICAST = (
     "sudo nvidia-smi --gpu-reset  # all GPUs of the host, with the fabric manager running, or reboot; costs what runs on them",
-    "export NCCL_NVLS_ENABLE=0  # stop-gap until then: the job runs; costs up to a third of all-reduce bandwidth",
+    "export NCCL_NVLS_ENABLE=0  # until the fabric is ready; costs up to a third of all-reduce bandwidth",
     *confirm[:1],
 )
 _WHAT = {"nvls": "multicast (NVLS)", "mnnvl": "the multi-node NVLink domain"}

@@ -34,7 +34,7 @@ remedy = (
 _LIBFABRIC = (
     "dmesg -T | tail -100  # on the peer: did its process or its GPU die first?",
     "fi_info -p efa; fi_pingpong -p efa PEER  # both ways, between the two hosts (-p cxi on Slingshot)",
-    "EFA: the security group must allow all traffic to and from itself",
+    "aws ec2 authorize-security-group-ingress --group-id SG --protocol -1 --source-group SG  # EFA: the group must allow all traffic to and from itself; costs nothing",
 )
 
 

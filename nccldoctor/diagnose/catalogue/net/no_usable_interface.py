@@ -43,7 +43,9 @@ def check(job: Job) -> Iterable[Found]:
     else:
         why = "NCCL_SOCKET_IFNAME matches none, or there is only loopback"
     fix = (
-        (f"unset {asked[0].variable}  # or name one that is there", confirm[0]) if asked else remedy
+        (f"unset {asked[0].variable}  # or name one that is there; costs nothing", confirm[0])
+        if asked
+        else remedy
     )
     yield told_by(
         job,

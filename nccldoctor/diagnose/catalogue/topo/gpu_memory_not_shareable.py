@@ -32,7 +32,7 @@ remedy = (
     "sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&iommu=pt /' /etc/default/grub && sudo update-grub && sudo reboot  # AMD, where the IOMMU translates; costs a reboot",
 )
 
-_HOST_MEMORY = "export NCCL_CUMEM_HOST_ENABLE=0  # 2.24 to 2.27 share host memory in a way that needs peer access"
+_HOST_MEMORY = "export NCCL_CUMEM_HOST_ENABLE=0  # 2.24 to 2.27 share host memory in a way that needs peer access; until a newer NCCL is there; costs room in /dev/shm"
 _P2P = ("p2p.cc", "p2p.cu", "ipc")
 _REASONS = ("invalid argument", "invalid resource handle", "not supported", "peer access")
 
