@@ -19,13 +19,17 @@ if TYPE_CHECKING:
     name="run",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.option("--nproc", type=click.IntRange(1), help="Processes on this host (default: its GPUs).")
+@click.option("--nproc", type=click.IntRange(1), help="Processes on this host.  [its GPUs]")
 @click.option("--nnodes", help="Hosts of the job, as torchrun takes it.")
 @click.option("--node-rank", type=int, help="This host's number, as torchrun takes it.")
 @click.option("--rdzv-endpoint", help="HOST:PORT where the hosts meet, as torchrun takes it.")
 @click.option("--rdzv-id", help="Name of the job among the hosts, as torchrun takes it.")
 @click.option("--max-restarts", type=int, help="Restarts, as torchrun takes it.")
-@click.option("--run-dir", type=click.Path(path_type=Path), help="Folder for all evidence.")
+@click.option(
+    "--run-dir",
+    type=click.Path(path_type=Path),
+    help="Folder for all evidence; hosts may share it.  [nccldoctor-run-TIME]",
+)
 @click.option("--trace-calls", is_flag=True, help="Log every collective too (big logs).")
 @click.option("--grace", type=float, default=10.0, show_default=True, help="Seconds from SIGTERM to SIGKILL.")  # fmt: skip
 @click.option(
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     type=click.Choice(["kill", "report", "wait"]),
     default="kill",
     show_default=True,
-    help="After evidence was taken: end the job (exit 124), report and go on, or go on.",
+    help="After evidence was taken: kill ends the job (exit 124), report writes the report and lets it go on, wait reports at the end.",
 )
 @click.option(
     "--hang-timeout",
@@ -76,9 +80,9 @@ if TYPE_CHECKING:
 @click.option(
     "--fallback",
     type=click.Choice(["probe", "job"]),
-    help="After a failure try one NCCL setting at a time, with the probe or the job again, until one works.",
+    help="After a failure try one NCCL setting at a time, with the probe or with the job itself, to name the layer at fault; 0 when the job went through.",
 )
-@click.option("--print-env", is_flag=True, help="Only print what would be set.")
+@click.option("--print-env", is_flag=True, help="Only print what would be set, and why.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] train.py [ARGS]…")  # fmt: skip
 def command(
     nproc: int | None,
@@ -103,13 +107,23 @@ def command(
 ) -> None:
     """Launch train.py on all GPUs of this host, watch it, and leave a report.
 
+    When the job hangs or a rank fails, evidence is taken before anything is killed, and the report names the rank.
+
     \b
-    nccldoctor run train.py --epochs 3
-    nccldoctor run --nproc 2 train.py
-    nccldoctor run -- torchrun --nproc-per-node 8 train.py
-    nccldoctor run -- mpirun -np 8 python train.py
+    One host:
+      nccldoctor run train.py --epochs 3
+      nccldoctor run --nproc 2 -m package.train
+    Around your own launcher, or inside it where ranks exist already:
+      nccldoctor run -- torchrun --nproc-per-node 8 train.py
+      nccldoctor run -- accelerate launch train.py
+      srun --ntasks-per-node=8 nccldoctor run --run-dir runs/$SLURM_JOB_ID train.py
+    Several hosts, the same on each but for the number:
+      nccldoctor run --nnodes 2 --node-rank 0 --rdzv-endpoint head:29500 train.py
+    It fails, and the night is long:
+      nccldoctor run --fallback job train.py
 
     The exit code is the job's own: the first failing rank's, 128+signal for a signal, 124 when a hang was ended.
+    Ctrl-C once ends the job within --grace, twice at once.
     """
     import os
 
@@ -179,11 +193,13 @@ def command(
 
 
 def _print_environment(folder: Path, environ: dict[str, str], trace_calls: bool) -> None:
+    import shlex
+
     from nccldoctor.collect import environment
 
     torch = environment.torch_version()
     for setting in environment.settings(folder, environ, trace_calls=trace_calls, torch=torch):
         if setting.kept is None:
-            click.echo(f"{setting.name}={setting.value}  # {setting.why}")
+            click.echo(f"{setting.name}={shlex.quote(setting.value)}  # {setting.why}")
         else:
             click.echo(f"# {setting.name}={setting.kept} is yours and stays")

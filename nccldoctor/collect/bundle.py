@@ -92,6 +92,8 @@ def write_outcome(
             "host": host,
             "inside": plan.inside,
             "instrumented": {s.name: s.value for s in wanted if s.kept is None},
+            "kept": {s.name: s.kept for s in wanted if s.kept is not None},
+            "why": {s.name: s.why for s in wanted},
             "stopped_by": outcome.stopped_by,
             "troubles": outcome.troubles,
         },
@@ -107,14 +109,21 @@ def wait_for_ranks(folder: Path, environ: Mapping[str, str], seconds: float = 15
         time.sleep(0.2)
 
 
-def set_aside(folder: Path) -> None:
-    """Moves the evidence of a hang that went away beside the run folder: it is no evidence of how the job ended."""
+_EVIDENCE = ("evidence*.json", "fr_rank_*", "ras_*", "nvidia-smi*.txt", "report.*")
+
+
+def set_aside(folder: Path, why: str, suffix: str = "", ranks: Sequence[int] = ()) -> None:
+    """Moves evidence beside the run folder: that of a hang that went away, or of an earlier attempt of the job.
+
+    It is no evidence of how the job ended. In a folder that others write into too, `suffix` and `ranks` tell one's own.
+    """
+    own = (f"evidence{suffix}.json", f"ras_*{suffix}.*", *(f"fr_rank_{rank}" for rank in ranks))
     number = 1
-    while (beside := folder.with_name(f"{folder.name}-slow-{number}")).exists():
+    while (beside := folder.with_name(f"{folder.name}-{why}-{number}")).exists():
         number += 1
     try:
         beside.mkdir()
-        for pattern in ("evidence*.json", "fr_rank_*", "ras_*", "nvidia-smi*.txt", "report.*"):
+        for pattern in own if suffix else _EVIDENCE:
             for file in sorted(folder.glob(pattern)):
                 file.replace(beside / file.name)
     except OSError:

@@ -105,6 +105,12 @@ class Intake(threading.Thread):
                 reached.append(state.pid)
         return reached
 
+    def attempt(self) -> int:
+        """Which attempt of the job its ranks belong to, counted from 0: torchrun may start them again."""
+        return max(
+            (int(s.status.get("attempt") or 0) for s in list(self.ranks.values())), default=0
+        )
+
     def give_leave(self, address: Any) -> None:
         """Answers an agent that waits."""
         with contextlib.suppress(OSError):

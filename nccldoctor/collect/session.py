@@ -49,8 +49,9 @@ class Outcome:
 class Session:
     """Starts `command` and stays until it is over.
 
-    `tick` is called about four times a second and may return why the job is to be ended; `gate` is called once, before
-    anything is killed, with the reason. `grace_seconds` lie between a request to end and SIGKILL.
+    `tick` is called about four times a second and may return why the job is to be ended; `gate` is called once in
+    each attempt of the job, before anything is killed, with the reason; `again` before it where an earlier attempt (its
+    number, from 1) has left evidence. `grace_seconds` lie between a request to end and SIGKILL.
     """
 
     command: tuple[str, ...]
@@ -60,12 +61,13 @@ class Session:
     grace_seconds: float = 10.0
     tick: Callable[["Session"], str | None] = lambda _: None
     gate: Callable[["Session", str], None] = lambda _, __: None
+    again: Callable[[int], None] = lambda _: None
     process: "subprocess.Popen[bytes] | None" = None
     outcome: Outcome = field(default_factory=Outcome)
     _signals: list[int] = field(default_factory=list)
     _forwarded: int = 0
     _kill_at: float | None = None
-    _gated: bool = False
+    _gated_in: int | None = None
     _doomed: list[int] = field(default_factory=list)
     _doomed_at: float = 0.0
     _first: tuple[int, ...] = ()
@@ -175,15 +177,18 @@ class Session:
 
     def forget_evidence(self) -> None:
         """The job has recovered: the hang did not happen, and the next trouble finds the gate open."""
-        self._gated = False
+        self._gated_in = None
         self.outcome.hang = None
 
     def take_evidence(self, why: str) -> None:
-        """Evidence is taken once, and never at the cost of the job's end."""
-        if self._gated:
+        """Evidence is taken once in each attempt of the job, and never at the cost of the job's end."""
+        attempt = self.intake.attempt()
+        if self._gated_in is not None and attempt <= self._gated_in:
             return
-        self._gated = True
         try:
+            if self._gated_in is not None:
+                self.again(self._gated_in + 1)
+            self._gated_in = attempt
             self.gate(self, why)
         except Exception as error:
             self.outcome.troubles.append(f"evidence incomplete: {type(error).__name__}: {error}")

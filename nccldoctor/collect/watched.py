@@ -86,6 +86,11 @@ def run(
         address=intake.address,
         every=options.every_seconds,
     )
+    kept = [setting.name for setting in wanted if setting.kept is not None]
+    yours = f"; yours stay: {', '.join(kept)}" if kept else ""
+    tell(
+        f"{len(wanted) - len(kept)} variables set for evidence (run.json says which and why){yours}"
+    )
     suffix = _suffix(plan, options)
 
     meeting = _Meeting(
@@ -115,9 +120,17 @@ def run(
         elif options.several and session.outcome.hang is not None:
             time.sleep(_SETTLE_SECONDS)
 
+    def put_away(why: str) -> None:
+        ranks = sorted({s.rank for s in list(intake.ranks.values()) if s.rank is not None})
+        bundle.set_aside(folder, why, suffix, ranks)
+
     def recovered() -> None:
         meeting.rally.reopen()
-        bundle.set_aside(folder)
+        put_away("slow")
+
+    def again(attempt: int) -> None:
+        meeting.rally.reopen()
+        put_away("attempt")
 
     def written(session: Session) -> None:
         bundle.write_outcome(folder, suffix, plan, wanted, session.outcome)
@@ -143,7 +156,14 @@ def run(
         govern=governor.look,
     )
     session = Session(
-        plan.command, job, intake, name, options.grace_seconds, tick=monitor.tick, gate=take
+        plan.command,
+        job,
+        intake,
+        name,
+        options.grace_seconds,
+        tick=monitor.tick,
+        gate=take,
+        again=again,
     )
     try:
         outcome = session.supervise()

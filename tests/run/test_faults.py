@@ -90,6 +90,18 @@ def test_a_checkpoint_beyond_its_time_is_told_as_one(tmp_path):
     assert "--busy-timeout" in told["next"][0]
 
 
+def test_each_attempt_has_its_evidence(tmp_path):
+    job = run(tmp_path / "run", "twice", "--max-restarts", "1")
+    assert job.code == 7
+    earlier = json.loads((tmp_path / "run-attempt-1" / "evidence.json").read_text())
+    first, second = (
+        {e["variables"]["TORCHELASTIC_RESTART_COUNT"] for e in evidence["environments"]}
+        for evidence in (earlier, job.note("evidence.json"))
+    )
+    assert (first <= {"0"}, second <= {"1"}) == (True, True)
+    job.assert_nothing_left()
+
+
 def test_a_job_that_torchrun_starts_again_may_finish(tmp_path):
     job = run(tmp_path / "run", "flaky", "--max-restarts", "1")
     assert job.code == 0

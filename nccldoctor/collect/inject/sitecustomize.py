@@ -192,6 +192,8 @@ class _Reporter:
             "rank": self.rank,
             "local_rank": self.local,
         }
+        restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")
+        message["attempt"] = int(restarts) if restarts.isdigit() else 0
         if hello:
             message["argv"] = (getattr(sys, "orig_argv", None) or sys.argv)[:8]
         message["signal"] = self.armed and _signal_is_free()

@@ -38,6 +38,9 @@ if MODE == "flaky":  # without groups: Gloo's own meeting after a restart fails 
     print("logs", os.environ["NCCL_DEBUG_SUBSYS"].rpartition(",")[2], flush=True)
     time.sleep(1)
     os._exit(7 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
+if MODE == "twice":
+    time.sleep(1)
+    os._exit(7 + int(os.environ["TORCHELASTIC_RESTART_COUNT"]))
 if MODE == "late" and os.environ["RANK"] == "1":
     time.sleep(1000)
 dist.init_process_group("gloo")
