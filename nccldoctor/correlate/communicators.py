@@ -51,6 +51,7 @@ class Table:
     size: int
     parent: str | None = None
     seats: dict[int, Seat] = field(default_factory=dict)
+    of_process: dict[int, list[Seat]] = field(default_factory=dict)
     networks: set[str] = field(default_factory=set)
     channels: set[int] = field(default_factory=set)
 
@@ -83,7 +84,7 @@ class Communicators:
             table = self._of_pointer.get((process, pointer, self._generation[process, pointer]))
         if table is None:
             return None
-        seats = [s for s in table.seats.values() if s.process.id == process]
+        seats = table.of_process.get(process, [])
         seat = next((s for s in seats if s.pointer == pointer), seats[0] if seats else None)
         return (table, seat) if seat else None
 
@@ -139,6 +140,7 @@ class Communicators:
             seat = table.seats[event.rank] = Seat(
                 event.rank, process, event.comm, stage, event.line
             )
+            table.of_process.setdefault(process.id, []).append(seat)
         elif STAGES.index(stage) > STAGES.index(seat.stage):
             seat.stage = stage
         self._current[process.id] = seat

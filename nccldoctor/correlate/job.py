@@ -1,6 +1,7 @@
 """Puts the job together: processes, communicators, global ranks, groups, lanes."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from nccldoctor.correlate import connections, topology, trees
 from nccldoctor.correlate.communicators import Communicators
@@ -95,13 +96,14 @@ def _last_stages(groups: Groups) -> dict[int, str]:
     }
 
 
-def _nics(listed: str) -> set[str]:
+@lru_cache(maxsize=1024)
+def _nics(listed: str) -> frozenset[str]:
     """Each device as the log names it, `mlx5_0:1/IB` or `eth0`; the whole text where it is no list."""
     from nccldoctor.grammars.listings import devices
 
     found = [part for device in devices(listed) for part in (device.parts or (device,))]
     names = {d.name if d.layer is None else f"{d.name}:{d.port}/{d.layer}" for d in found}
-    return names or {listed.strip()}
+    return frozenset(names or {listed.strip()})
 
 
 def _hosts(drafts: Sequence[Draft], owners: Sequence[tuple[Event, int | None]]) -> list[Host]:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from nccldoctor.knowledge.owners import owner
@@ -126,6 +126,7 @@ def distance(one: str, other: str, most: int) -> int:
     return min(row[-1], most + 1)
 
 
+@lru_cache(maxsize=1024)
 def numbers(version: str | None) -> tuple[int, ...]:
     """`2.28.9+cuda13.0` as (2, 28, 9); () where there is none."""
     match = re.search(r"\d+(?:\.\d+)*", version or "")

@@ -76,7 +76,8 @@ def _mixed(
         members = [known[m.process] for m in comm.members if m.process in known]
         if len({m.name for m in members}) > 1:
             return members, Confidence.HIGH
-    alone = [one for one in known.values() if _unfinished(job, one.process)]
+    together = _together(job)
+    alone = [one for one in known.values() if one.process not in together]
     if len({one.name for one in alone}) < 2 or len({one.library for one in alone}) > 1:
         return [], Confidence.LOW
     if truncated:
@@ -85,10 +86,10 @@ def _mixed(
     return (alone, Confidence.MEDIUM) if waiting else ([], Confidence.LOW)
 
 
-def _unfinished(job: Job, process: int) -> bool:
-    """Is this process in no communicator, or only in such as lack ranks?"""
-    seats = [c for c in job.communicators if any(m.process == process for m in c.members)]
-    return all(any(m.process is None for m in c.members) for c in seats)
+def _together(job: Job) -> set[int | None]:
+    """The processes that have built a communicator in which no rank is missing."""
+    members = [{m.process for m in c.members} for c in job.communicators]
+    return {process for processes in members if None not in processes for process in processes}
 
 
 def _of(job: Job, members: Iterable[Running]) -> list[Communicator]:
