@@ -78,6 +78,7 @@ def command(
     nccldoctor parse run-folder/ --json - --no-html
     kubectl logs job/train --all-containers --prefix | nccldoctor parse -
     """
+    import gc
     from json import dumps
 
     from nccldoctor import doctor, report
@@ -94,6 +95,7 @@ def command(
         progress("Reading", quiet=hushed) as shown,
     ):
         digests = doctor.digest(inputs, executor, shown)
+    gc.freeze()  # what was read is in use to the end
     doctor.refuse_nothing(digests)
     result = doctor.conclude(digests, partial=partial)
     if selected or ignored:
