@@ -39,7 +39,7 @@ if MODE == "flaky":  # without groups: Gloo's own meeting after a restart fails 
     time.sleep(1)
     os._exit(7 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
 if MODE == "twice":
-    time.sleep(1)
+    time.sleep(1 if os.environ["RANK"] == "1" else 1000)
     os._exit(7 + int(os.environ["TORCHELASTIC_RESTART_COUNT"]))
 if MODE == "late" and os.environ["RANK"] == "1":
     time.sleep(1000)
