@@ -1,8 +1,14 @@
 """The lines that stand next to the verdict: what proves it, from two sides where there are two."""
 
+import re
+
 from nccldoctor.model.finding import Finding
 from nccldoctor.model.report import Report
 from nccldoctor.model.source import Kind, Line, Source
+
+_SENTENCE = re.compile(r".+?(?:[.!?](?=\s|$)|$)", re.S)
+_GLANCE = 240
+"""Characters."""
 
 
 def decisive(report: Report) -> Finding | None:
@@ -12,10 +18,26 @@ def decisive(report: Report) -> Finding | None:
 
 
 def proof(finding: Finding) -> tuple[Line, ...]:
-    """The first line of evidence, and the first of another file."""
+    """The first line of evidence, and the first of another file, or at least of another writer."""
     first, *rest = finding.evidence
-    other = next((line for line in rest if line.file != first.file), None)
-    return (first,) if other is None else (first, other)
+    others = [line for line in rest if line.file != first.file]
+    others += [line for line in rest if line.text.split(" ", 1)[0] != first.text.split(" ", 1)[0]]
+    return (first, *others[:1])
+
+
+def reason(finding: Finding) -> str:
+    """The first sentences of what this case explains, as many as are read at a glance.
+
+    Empty where the explanation is of several paragraphs: that is the general description of the diagnosis.
+    """
+    if "\n\n" in finding.explanation.strip():
+        return ""
+    told = ""
+    for sentence in _SENTENCE.findall(" ".join(finding.explanation.split())):
+        if told and len(told) + len(sentence) > _GLANCE:
+            break
+        told += sentence
+    return told.strip()
 
 
 def unread(report: Report) -> tuple[Source, ...]:

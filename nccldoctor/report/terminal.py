@@ -17,7 +17,7 @@ from nccldoctor.model.finding import Finding, Role, Severity
 from nccldoctor.model.report import Report, Status
 from nccldoctor.model.source import Kind
 from nccldoctor.report.places import common_folder, place
-from nccldoctor.report.proof import decisive, proof, unread
+from nccldoctor.report.proof import decisive, proof, reason, unread
 from nccldoctor.report.steps import step
 from nccldoctor.report.summary import key_facts, understood
 from nccldoctor.report.words import harmless, listed, plural
@@ -67,6 +67,8 @@ def _verdict(report: Report) -> Iterator[RenderableType]:
 
 
 def _proof(finding: Finding) -> Iterator[RenderableType]:
+    if why := reason(finding):
+        yield Text(f"\n{harmless(why)}")
     yield _heading("Proof")
     for line in proof(finding):
         yield _whole(f"  {place(line, '')}", style="cyan")

@@ -9,7 +9,7 @@ from nccldoctor.model.report import Report
 from nccldoctor.report.json import to_dict
 from nccldoctor.report.lanes import communicators
 from nccldoctor.report.places import common_folder, place
-from nccldoctor.report.proof import decisive, proof
+from nccldoctor.report.proof import decisive, proof, reason
 from nccldoctor.report.standing import by_state, standings
 from nccldoctor.report.summary import NAMES, key_facts
 from nccldoctor.report.svg.curves import curves
@@ -50,6 +50,7 @@ def view(report: Report) -> dict[str, Any]:
         "status_word": word,
         "sure": _sure(data),
         "key_facts": key_facts(report),
+        "reason": reason(top) if (top := decisive(report)) else "",
         "proof": _proof(report, folder),
         "findings": tree(shown, data["verdict"]["next"]),
         "more_findings": len(data["findings"]) - len(shown),

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from rich.console import Console
 
 from nccldoctor.model.digest import Coverage
 from nccldoctor.model.report import Report, Status, Verdict
+from nccldoctor.model.source import Line
 from nccldoctor.report.html import render as to_html
 from nccldoctor.report.json import dumps
 from nccldoctor.report.markdown import LIMIT_BYTES
 from nccldoctor.report.markdown import render as to_markdown
+from nccldoctor.report.proof import proof, reason
 from nccldoctor.report.steps import step
 from nccldoctor.report.terminal import show
 
@@ -179,3 +182,20 @@ def test_terminal_shows_the_proof_once_and_commands_whole(make_report: Any) -> N
     assert "  logs/nccl_debug_gpu-node-04_1007.log:88\n" in text
     assert "  1. py-spy dump --pid 1007\n" in text
     assert "What follows from it" in text and "HANG04" in text
+
+
+def test_reason_is_short_and_of_this_case(make_report: Any) -> None:
+    finding = make_report().findings[1]
+    assert reason(finding) == finding.explanation
+    general = replace(finding, explanation="A timeout.\n\nIt names the messenger.")
+    assert reason(general) == ""
+    long = replace(finding, explanation=("Ranks 0.5 GiB behind wait. " * 30).strip())
+    assert reason(long).endswith(".") and len(reason(long)) < 260
+    assert reason(replace(finding, explanation="no stop " * 99)) == ("no stop " * 99).strip()
+
+
+def test_proof_shows_two_writers_of_one_file(make_report: Any) -> None:
+    finding = make_report().findings[0]
+    lines = [Line("all.log", n, f"h:{n // 3}:1 [0] NCCL INFO x") for n in range(6)]
+    assert [line.number for line in proof(replace(finding, evidence=tuple(lines)))] == [0, 3]
+    assert len(proof(replace(finding, evidence=tuple(lines[:3])))) == 1
