@@ -92,13 +92,17 @@ def check(job: Job) -> Iterable[Found]:
 
 
 def _before_work(job: Job) -> list[StoreTimeout]:
-    """Time-outs of processes that had no communicator or group yet; later ones follow from whatever broke the job."""
+    """Time-outs of processes that had no communicator or group yet; later ones follow from whatever broke the job.
+
+    The barrier of a later group is INIT10's to tell.
+    """
     done = {p.id for e in job.events(CommComplete) if (p := job.process_of(e))}
     nobody = out_of_step(job) is None
     return [
         e
         for e in job.events(StoreTimeout)
-        if (e.group is None or nobody) and ((p := job.process_of(e)) is None or p.id not in done)
+        if (e.group is None or (nobody and e.joined is None))
+        and ((p := job.process_of(e)) is None or p.id not in done)
     ]
 
 
