@@ -1,5 +1,6 @@
 """Who is absent where no call tells it: ranks without a dump, and ranks whose stacks stand elsewhere."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from nccldoctor.diagnose import places, stuck
@@ -182,6 +183,37 @@ def off_record(job: Job) -> Iterable[Found]:
         explanation=(
             "Every recorded call has ended, and still the job stands. Calls replayed from a CUDA graph leave no trace in "
             "the flight recorder, the watchdog and RAS: count the replays on each rank."
+        ),
+    )
+
+
+def odd_place(job: Job) -> Iterable[Found]:
+    """Something timed out, no record tells more, and all ranks but a few stand at one line: point-to-point calls over
+    Gloo leave no record, and their waiting shows in no Python frame."""
+    signs = [s for s in stuck.signs(job) if s.strong]
+    lanes = [lane for of_rank in _recorded(job).values() for lane in of_rank.values()]
+    ranked = [p.rank for p in job.processes if p.rank is not None]
+    spots = {rank: places.spot(frame) for rank, frame in places.positions(job, ranked, {}).items()}
+    if not signs or len(spots) < 3 or any(n.completed not in (None, n.issued) for n in lanes):
+        return
+    usual, votes = Counter(spots.values()).most_common(1)[0]
+    odd = tuple(sorted(rank for rank, at in spots.items() if at != usual))
+    if not odd or len(odd) >= votes:
+        return
+    hosts, others = job.hosts_of_ranks(odd), sorted(set(spots) - set(odd))
+    stands = [s.line for s in places.stacks(job).values()]
+    yield Found(
+        title=(
+            f"{who_ranks(odd, hosts)} stand{'s' * (len(odd) == 1)} at {some(sorted({spots[r] for r in odd}))}, while "
+            f"ranks {ranges(others)} all stand at {usual}"
+        ),
+        evidence=(*stands[:4], signs[0].line),
+        confidence=Confidence.LOW,
+        ranks=odd,
+        hosts=hosts,
+        explanation=(
+            f"{signs[0].what}, and no record tells of a call that is pending; where the processes stand is all there is. "
+            "Point-to-point calls over Gloo are on no record."
         ),
     )
 

@@ -9,6 +9,7 @@ from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.long_work import LongWork, long_work
 from nccldoctor.diagnose.standing import Wait
 from nccldoctor.diagnose.words import nth, ranges
+from nccldoctor.model.calls import ROOTED
 from nccldoctor.model.events.torch import StackFrame
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Job, Lane, Origin, Process
@@ -169,6 +170,17 @@ def _explanation(
         parts.append(
             f"Most ranks are behind here, so rank {ahead} may instead have called a collective too many."
         )
+    if len({lanes[r].last for r in wait.behind if _is_rooted(lanes[r])}) == 1:
+        parts.append(
+            "They still stand in a call with a root that others have left, and no record tells which root each rank named: "
+            "do all name the same?"
+        )
+    if unheard := [r for r in range(comm.size) if r not in lanes and r not in wait.behind]:
+        names = ranges(places.shown_ranks(comm, unheard))
+        parts.append(
+            f"Nothing was heard of rank {names}: if {'it' if len(unheard) == 1 else 'they'} died or stopped, that is a "
+            "second fault."
+        )
     if grouped := places.grouped(where):
         parts.append(f"Where they stand: {grouped}.")
     if others := [w for w in all_waits if w.communicator.id != comm.id]:
@@ -187,6 +199,12 @@ def _explanation(
             f"Nothing else shows that the job stands still: the files may simply end here. {stuck.UNPROVED}"
         )
     return " ".join(parts)
+
+
+def _is_rooted(lane: Lane) -> bool:
+    """Is the last call one with a root, and still pending?"""
+    pending = lane.completed is not None and lane.completed < lane.issued
+    return pending and lane.last is not None and lane.last.op in ROOTED
 
 
 def _counts(lanes: dict[int, Lane]) -> str:

@@ -53,7 +53,7 @@ def _signs(job: Job) -> Iterable[Sign]:
     standing = [s for s in stacks(job).values() if waits(s.frames)]
     if standing:
         yield Sign(
-            f"{len(standing)} rank{'s' * (len(standing) > 1)} wait inside PyTorch",
+            f"{len(standing)} rank{'s' * (len(standing) > 1)} wait{'s' * (len(standing) == 1)} inside PyTorch",
             standing[0].line,
             True,
         )

@@ -82,6 +82,10 @@ def _by_gloo(job: Job) -> Iterable[Found]:
             sizes,
             f"{who(job, sizes, 'A rank')} got more data from a peer than its own call expects: {sizes[0].message[:120]}",
             confidence=Confidence.MEDIUM,
+            explanation=(
+                "Gloo ends the process that receives too much: it tells of the difference, and need not be the odd one. "
+                "Its peer in that group may have left out a call, so that the next one came instead, or passes another size."
+            ),
         )
 
 

@@ -59,7 +59,7 @@ remedy = (
 )
 _FOLLOWS = re.compile(
     r"closed by peer|reset by peer|broken pipe|NCCL error|communicator was aborted|imed out|"
-    r"Detected mismatch|CUDA error|out of memory|socket|store|rendezvous|failed to pass monitoredBarrier",
+    r"Detected mismatch|CUDA error|out of memory|socket|store|rendezvous|monitoredBarrier",
     re.I,
 )
 _OF_A_JOB = (".nccl", ".torch", ".trouble", ".fabric", ".usage")

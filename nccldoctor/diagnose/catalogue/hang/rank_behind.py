@@ -70,9 +70,10 @@ def _absent(job: Job) -> Iterable[Found]:
         list(absent.named(job)) or list(absent.without_dump(job)) or absent.without_word(job)
     )
     if not job.lanes:
-        yield from list(absent.seen(job)) or absent.by_stacks(job)
+        told = list(absent.seen(job)) or list(absent.by_stacks(job))
     else:
-        yield from absent.off_record(job)
+        told = list(absent.off_record(job))
+    yield from told or absent.odd_place(job)
 
 
 def _silent(job: Job, wait: Wait, ranks: Sequence[int]) -> tuple[int, ...]:
