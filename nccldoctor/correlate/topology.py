@@ -10,7 +10,7 @@ from nccldoctor.model.events.state import LinkMatrix, TopologyFile, TopologyNode
 from nccldoctor.model.job import Job
 from nccldoctor.model.topology import Device, HostTopology, Link, Path
 
-_PATH = re.compile(r"([A-Z]+/[0-9A-Fa-f\-]+) \((\d+)/([\d.]+)/(\w+)\)")
+_PATH = re.compile(r"([A-Z]{1,16}/[0-9A-Fa-f\-]+) \((\d+)/([\d.]+)/(\w+)\)")
 _NUMBER = re.compile(r"\((\d+)\)")
 _RENAMED = {"XGMI": "NVL"}
 NOT_TOLD = "host unknown"

@@ -12,16 +12,17 @@ _RECORDER_KEYS = re.compile(
     rb"pg_config|pg_status|comm_lib_version|nccl_comm_state|collective_seq_id"
 )
 _RAS_GREETING = re.compile(rb"SERVER PROTOCOL \d+\s+(?:OK\s+)?")
-_RAS_JSON = re.compile(rb'\{\s*"nccl_version"\s*:.*?"communicators', re.S)
-_RAS_TEXT = re.compile(rb"NCCL version [^\n]+ compiled with CUDA")
+_RAS_JSON = re.compile(rb'\A\{\s*"nccl_version"\s*:.*?"communicators', re.S)
+_RAS_TEXT = re.compile(rb"\ANCCL version [^\n]+ compiled with CUDA")
 _OWN = re.compile(rb'\{\s*"nccldoctor"\s*:\s*"(\w+)"')
-_INSPECTOR = re.compile(rb'\{[^\n]*"inspector_output_format_version"')
+_INSPECTOR = re.compile(rb'\A\{[^\n]*"inspector_output_format_version"')
 _TOPOLOGY = re.compile(
-    rb"(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!--.{0,2000}?-->\s*)*<(?:system|graphs|trees)[\s>]", re.S
+    rb"\A(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!--(?:(?!-->).){0,2000}-->\s*){0,20}<(?:system|graphs|trees)[\s>]",
+    re.S,
 )
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 _SMI_FIRST = re.compile(
-    rb"={4,}\s*(?:NVSMI LOG|ROCm System Management Interface)|\| NVIDIA-SMI |GPU\d+\s+(?:GPU\d+|NIC\d+|CPU Affinity|X\s)"
+    rb"={4,200}\s*(?:NVSMI LOG|ROCm System Management Interface)|\| NVIDIA-SMI |GPU\d+\s+(?:GPU\d+|NIC\d+|CPU Affinity|X\s)"
     rb"|GPU \d+: [^\n]{1,80}\(UUID: (?:GPU|MIG)-|(?:ACCESS|WEIGHT|HOPS|LINK TYPE) TABLE:$"
 )
 _TEXT_CONTROLS = b"\t\n\r\x08\x0b\x0c\x1b"

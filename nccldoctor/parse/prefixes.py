@@ -48,7 +48,7 @@ _SURE: dict[str, list[str]] = {
         r"(?:ERROR|INFO|WARNING|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d (?:\[[\w./]+:\d+\]|[\w./]+:\d+\]) ?",
     ],
     "a": [
-        r"[A-Za-z][\w.-]*[-_]\d+ +\| ",
+        r"[A-Za-z][\w.-]{0,250}[-_]\d+ +\| ",
         r"[\w-]+\.[A-Z]\d+ \[std(?:out|err)\] ",
     ],
 }
@@ -58,8 +58,8 @@ _LOOSE = [
         r" *(?P<task>\d{1,6}): ?(?!\d\d:\d\d\b)",
         r" *\d{1,9}[:\t ] *",
         r"\[\d+\] +",
-        r"(?P<host>[A-Za-z][\w.-]*\d[\w.-]*): ",
-        r"(?P<host>[a-z0-9][a-z0-9.-]*-\d+) [a-z][a-z0-9-]* ",
+        r"(?P<host>[A-Za-z][\w.-]{0,80}\d[\w.-]{0,80}): ",
+        r"(?P<host>[a-z0-9][a-z0-9.-]{0,250}-\d{1,9}) [a-z][a-z0-9-]* ",
     )
 ]
 """Forms that ordinary text also has; taken off only where a known head or a sure prefix follows."""
@@ -72,8 +72,8 @@ _GLUED = re.compile(r"\[rank(?P<rank>\d+)\]: ?")
 _AMBIGUOUS = {
     "task": re.compile(r" *(?P<task>\d{1,6}): ?(?!\d\d:\d\d\b)"),
     "hydra": re.compile(r"\[(?P<task>\d{1,6})\] ?"),
-    "host": re.compile(r"(?P<host>[A-Za-z][\w.-]*\d[\w.-]*): "),
-    "pod": re.compile(r"(?P<host>[a-z0-9][a-z0-9.-]*-\d+) [a-z][a-z0-9-]* "),
+    "host": re.compile(r"(?P<host>[A-Za-z][\w.-]{0,80}\d[\w.-]{0,80}): "),
+    "pod": re.compile(r"(?P<host>[a-z0-9][a-z0-9.-]{0,250}-\d{1,9}) [a-z][a-z0-9-]* "),
 }
 """Forms that ordinary text also has; they count as prefixes only where nearly every line of the file has one."""
 

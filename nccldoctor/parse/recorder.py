@@ -17,7 +17,7 @@ from nccldoctor.parse.recorder_columns import BAD, Columns, text
 LARGEST = 1 << 30
 
 _RANKED = re.compile(r"rank[_\-.]?(\d+)", re.I)
-_TRAILING = re.compile(r"(\d+)(?:\.[A-Za-z]\w*)*$")
+_TRAILING = re.compile(r"(\d{1,18})(?:\.[A-Za-z]\w{0,60}){0,4}$")
 
 
 def read(source: Source, data: bytes) -> Digest:

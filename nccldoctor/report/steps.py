@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-_COMMENT = re.compile(r"\s+#\s+")
+_COMMENT = re.compile(r"\s{1,8}#\s+")
 _TELLING = re.compile(r"^-|=|/|\||\(|^\$|^[A-Z][A-Z0-9]*_[A-Z0-9_]+$|^PID$")
 _OURS = frozenset({"nccldoctor", "export", "unset"})
 

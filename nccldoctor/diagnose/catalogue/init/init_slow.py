@@ -30,7 +30,7 @@ remedy = (
     "time python -c 'import train'  # bootstrap: what the late ranks do before init_process_group (data, checkpoint, image pull) belongs after it; costs a change in the program",
 )
 
-_PART = re.compile(r"([a-z]+) ([\d.]+)")
+_PART = re.compile(r"([a-z]{1,30}) ([\d.]+)")
 _BASE_SECONDS = 20.0
 _SECONDS_PER_RANK = 0.05
 

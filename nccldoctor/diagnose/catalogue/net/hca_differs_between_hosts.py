@@ -26,7 +26,7 @@ remedy = (
     "export NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_2,mlx5_3  # per host: only the ports of the compute fabric, in rail order; costs the ports left out",
     "scontrol update nodename=HOST state=drain reason=hca  # the host that lacks one, until it is mended; costs its GPUs",
 )
-_ITEM = re.compile(r"(\w[\w\-]*):(\d+)(?::-?\d+)*/(IB|RoCE|InfiniBand|Ethernet)\b")
+_ITEM = re.compile(r"(\w[\w\-]{0,63}):(\d+)(?::-?\d+){0,4}/(IB|RoCE|InfiniBand|Ethernet)\b")
 Devices = tuple[tuple[str, str], ...]
 
 
