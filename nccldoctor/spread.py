@@ -1,8 +1,7 @@
 """Maps a function over inputs: here, over processes of this machine, or over a Dask cluster; same results, same order."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
@@ -33,7 +32,7 @@ def spread(
     for item, future in zip(items, futures, strict=True):
         try:
             yield future.result()
-        except BrokenProcessPool:
+        except BrokenExecutor:
             yield _alone(function, item, lost)
         except (
             Exception
@@ -43,7 +42,11 @@ def spread(
 
 def processes(workers: int) -> AbstractContextManager[Executor | None]:
     """Processes of this machine; none for one worker."""
-    return ProcessPoolExecutor(workers) if workers > 1 else nullcontext(None)
+    if workers < 2:
+        return nullcontext(None)
+    from concurrent.futures import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(workers)
 
 
 def dask(scheduler: str | None, workers: int) -> AbstractContextManager[Executor | None]:
@@ -88,8 +91,10 @@ class _Cluster(AbstractContextManager["Executor | None"]):
 
 
 def _alone(function: Callable[[T], R], item: T, lost: Lost[T, R]) -> R:
+    from concurrent.futures import ProcessPoolExecutor
+
     with ProcessPoolExecutor(1) as pool:
         try:
             return pool.submit(function, item).result()
-        except BrokenProcessPool:
+        except BrokenExecutor:
             return lost(item, "the process that read it died, perhaps for want of memory")

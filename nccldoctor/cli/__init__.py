@@ -1,6 +1,5 @@
 """The command line: declares commands and prints; each command has a file of its own, loaded when it is called."""
 
-import difflib
 import importlib
 import importlib.util
 import io
@@ -53,7 +52,9 @@ class _Lazy(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = difflib.get_close_matches(word, _COMMANDS, 1)
+            from difflib import get_close_matches
+
+            near = get_close_matches(word, _COMMANDS, 1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise click.UsageError(error.message + hint, ctx) from None
 

@@ -1,6 +1,5 @@
 """The values of variables that have a grammar of their own, and where exactly one goes wrong."""
 
-import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -98,7 +97,9 @@ def _unknown(word: str, known: dict[str, str]) -> str:
         return "a name is missing"
     if word != word.strip() and word.strip().casefold() in known:
         return "no blanks here: NCCL takes them as part of the name"
-    near = difflib.get_close_matches(word.strip().casefold(), list(known), 1, 0.6)
+    from difflib import get_close_matches
+
+    near = get_close_matches(word.strip().casefold(), list(known), 1, 0.6)
     if near:
         return f"did you mean {known[near[0]]}?"
     return f"one of {', '.join(known.values())}"

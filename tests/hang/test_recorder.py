@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,6 +120,27 @@ def test_every_global_is_refused(protocol: int, capfd: pytest.CaptureFixture[str
     assert note.startswith("refused: the pickle is not plain data, it asks for ")
     assert "\n" not in note
     assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("shared", [False, True])
+def test_every_pickler_tells_the_same(protocol: int, shared: bool) -> None:
+    """Python's keeps pairs in the memo, and takes one out that several entries have; PyTorch's does neither."""
+    group = ("0", "default_pg")
+    entries = [
+        _entry(
+            n,
+            process_group=group if shared else (group[0], group[1]),
+            frames=[{"name": "f", "filename": "a" * n, "line": n}],
+        )
+        for n in (1, 2, 3)
+    ]
+    event, note = _read(pickle.dumps(_dump(*entries), protocol))
+    expected, _ = _read(_json(_dump(*entries)), "rank_3.json")
+    assert event is not None and expected is not None and not note
+    assert [replace(e, frames=()) for e in event.entries] == list(expected.entries)
+    assert [e.frames[0].line for e in event.entries] == [1, 2, 3]
+    assert event.groups == expected.groups
 
 
 def test_memo_bomb_and_depth_bomb_are_sentences() -> None:
