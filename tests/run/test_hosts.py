@@ -14,6 +14,7 @@ from nccldoctor.collect.intake import RankState
 from nccldoctor.collect.rally import Alarm, Rally
 from nccldoctor.collect.rally_folder import Folder
 from nccldoctor.collect.rally_store import Store, where
+from nccldoctor.doctor import examine
 from tests.run.watched_job import JOB, environment, finish, needs_torch, start
 
 HANG = {"state": "skewed", "behind": [3], "ended_job": True}
@@ -189,3 +190,21 @@ def test_a_host_whose_ranks_look_fine_takes_its_evidence_too(tmp_path):
     assert not named or verdict["hosts"] == ["node-1"]
     for job in jobs:
         job.assert_nothing_left()
+
+
+def test_the_first_failure_of_all_hosts_is_the_one_that_did_not_follow(tmp_path):
+    """Each host has a first failure of its own; the rank that lost its peer is not the cause."""
+    for host, rank, code in (("a", 0, 1), ("b", 3, -9)):
+        end = {"rank": rank, "pid": 70 + rank, "exit_code": code, "first": True, "host": host}
+        note = {"nccldoctor": "snapshot", "schema": 1, "host": host, "exits": [end]}
+        (tmp_path / host).mkdir()
+        (tmp_path / host / "run.json").write_text(json.dumps(note))
+    (tmp_path / "a" / "rank_0.out").write_text(
+        "[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "/x/train.py", line 9, in <module>\n'
+        "[rank0]:     dist.all_reduce(x)\n"
+        "[rank0]: RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error "
+        "[10.0.0.2]:40368: Connection reset by peer\n"
+    )
+    verdict = examine([str(tmp_path)]).verdict
+    assert (verdict.code, verdict.ranks, verdict.hosts) == ("CRASH01", (3,), ("b",))

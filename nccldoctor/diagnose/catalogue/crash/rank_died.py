@@ -155,11 +155,12 @@ def is_own(error: PythonException) -> bool:
 
 def _ended(job: Job, ended: Sequence[ProcessEnded], own: Sequence[PythonException]) -> Found:
     # nccldoctor's own notes (line 0) know all attempts; a launcher's table tells of its last one.
-    firsts = sorted((e for e in ended if e.first), key=lambda e: e.line.number > 0)
+    # Each host has a first one of its own: where one only followed (it lost its peer), another's counts.
+    firsts = sorted(
+        (e for e in ended if e.first), key=lambda e: (e.line.number > 0, _follows(job, e, own))
+    )
     first = firsts[0] if firsts else min(ended, key=_order)
-    rank = first.ended_rank
-    if rank is None and first.ended_pid is not None:
-        rank = next((p.rank for p in job.processes if p.pid == first.ended_pid), None)
+    rank = _rank_of(job, first)
     error = next((e for e in own if rank is None or job.rank_of(e) == rank), None)
     words = error or _any_error(job, rank)
     host = first.ended_host or (job.host_of_rank(rank) if rank is not None else None)
@@ -167,14 +168,27 @@ def _ended(job: Job, ended: Sequence[ProcessEnded], own: Sequence[PythonExceptio
     unknown = "A process" if local is None else f"Local rank {local}"
     named = who_ranks([rank] if rank is not None else [], [host] if host else [], unknown)
     pid = f" (pid {first.ended_pid})" if first.ended_pid is not None else ""
-    follows = error is None and (words is not None or _by_watchdog(job, first))
     return Found(
         title=f"{named}{pid} {_how(job, first)}{_last_words(words)}",
         evidence=(first.line, *((words.line,) if words is not None else ())),
         ranks=(rank,) if rank is not None else (),
         hosts=(host,) if host else (),
-        consequence=follows,
+        consequence=_follows(job, first, own),
     )
+
+
+def _rank_of(job: Job, end: ProcessEnded) -> int | None:
+    if end.ended_rank is None and end.ended_pid is not None:
+        return next((p.rank for p in job.processes if p.pid == end.ended_pid), None)
+    return end.ended_rank
+
+
+def _follows(job: Job, end: ProcessEnded, own: Sequence[PythonException]) -> bool:
+    """Did this process end because of what a peer, NCCL or the watchdog did?"""
+    rank = _rank_of(job, end)
+    if any(rank is None or job.rank_of(e) == rank for e in own):
+        return False
+    return _any_error(job, rank) is not None or _by_watchdog(job, end)
 
 
 def _order(event: ProcessEnded) -> tuple[bool, float, int]:
