@@ -37,6 +37,7 @@ class Scenario:
     seconds: int = SECONDS
     absent: int = -1
     shell: str = ""
+    launcher: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     only_on: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -93,6 +94,26 @@ SCENARIOS = (
         environment={"NCCL_P2P_DISABLE": "1"},
     ),
     Scenario("port-taken", "plain", log=INFO, seconds=40),
+    Scenario("sharded", "sharded", odd=3),
+    Scenario("sharded-newer", "sharded", odd=6, log=INFO, newer=True),
+    Scenario("ring-missing", "ring_missing", odd=5),
+    Scenario("ring-missing-info", "ring_missing", odd=2, log=INFO),
+    Scenario("other-order", "other_order", odd=4),
+    Scenario("monitored", "monitored", odd=4, log="warn"),
+    Scenario("holds-the-lock", "holds_the_lock", odd=3, log=INFO),
+    Scenario("blocking-wait", "stopped", odd=6, environment={"TORCH_NCCL_BLOCKING_WAIT": "1"}),
+    Scenario("desync", "evaluates_long", odd=1, environment={"TORCH_NCCL_DESYNC_DEBUG": "1"}),
+    Scenario(
+        "detail", "wrong_type", odd=2, log="", environment={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+    ),
+    Scenario("h-detail", "healthy_ddp", environment={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}),
+    Scenario("h-all", "healthy_many_calls", log="ALL", newer=True),
+    Scenario("h-live", "live", seconds=26),
+    Scenario("h-live-newer", "live", seconds=24, newer=True),
+    Scenario("no-master", "plain", log=INFO, only_on={"gpu-b": {"MASTER_ADDR": "node-0.invalid"}}),
+    Scenario("torchrun-throws", "throws", odd=1, hosts=1, launcher="torchrun"),
+    Scenario("torchrun-killed", "leaves_killed", odd=1, hosts=1, launcher="torchrun"),
+    Scenario("h-torchrun", "healthy_many_calls", hosts=1, launcher="torchrun"),
 )
 
 
@@ -112,7 +133,7 @@ def record(scenario: Scenario, out: Path, newer: str) -> str:
     world = scenario.hosts * 2
     ranks: dict[int, subprocess.Popen[bytes]] = {}
     began = time.time()
-    for rank in range(world):
+    for rank in range(1 if scenario.launcher else world):
         if rank != scenario.absent:
             ranks[rank] = _start(scenario, rank, world, folder, port, ras, newer)
     asked = False
@@ -180,7 +201,10 @@ def _start(
     if scenario.newer or environment.pop("NEWER", ""):
         environment["LD_PRELOAD"] = newer
     limit = f"ulimit -n {files}; " if files else ""
-    command = f"hostname {host}; {scenario.shell}{limit}exec {sys.executable} {WORKER} {scenario.mode} {scenario.odd}"
+    run = sys.executable
+    if scenario.launcher:
+        run += f" -m torch.distributed.run --nproc-per-node {world} --master-port {port}"
+    command = f"hostname {host}; {scenario.shell}{limit}exec {run} {WORKER} {scenario.mode} {scenario.odd}"
     spaces = "-um" if scenario.shell else "-u"
     with (folder / f"rank{rank}.out").open("wb") as output:
         return subprocess.Popen(

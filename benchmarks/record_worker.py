@@ -1,5 +1,6 @@
 """One rank of a recorded run: `record_worker.py MODE ODD`, started by record.py; rank ODD is the one that goes wrong."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -208,6 +209,13 @@ def killed() -> None:
     steps(4)
 
 
+def leaves_killed() -> None:
+    steps(4)
+    if WRONG:
+        os.kill(os.getpid(), signal.SIGKILL)
+    steps(4)
+
+
 def logs_alone() -> None:
     """The classic: one rank reduces its metric before printing it, the others do not."""
     steps(4)
@@ -259,6 +267,70 @@ def plain() -> None:
     steps(8)
 
 
+def sharded() -> None:
+    """As FSDP: gather the weights, scatter the gradients; one rank has a batch less and is in the last barrier already."""
+    weights = ones(1 << 16)
+    for number in range(6):
+        if WRONG and number == 5:
+            break
+        dist.all_gather_into_tensor(ones(WORLD << 16), weights)
+        dist.reduce_scatter_tensor(ones(1 << 16), ones(WORLD << 16))
+        done()
+    dist.barrier()
+
+
+def ring_missing() -> None:
+    after, before = (RANK + 1) % WORLD, (RANK - 1) % WORLD
+    for number in range(5):
+        if WRONG and number == 3:
+            time.sleep(FOREVER)
+        ways = [
+            dist.P2POp(dist.isend, ones(1 << 16), after),
+            dist.P2POp(dist.irecv, ones(1 << 16), before),
+        ]
+        for work in dist.batch_isend_irecv(ways):
+            work.wait()
+        done()
+    dist.barrier()
+
+
+def other_order() -> None:
+    """Two groups of all ranks, used in opposite order by one rank."""
+    first, second = dist.new_group(range(WORLD)), dist.new_group(range(WORLD))
+    for group in (first, second):
+        dist.all_reduce(ones(1 << 12), group=group)
+    done()
+    for group in (second, first) if WRONG else (first, second):
+        dist.all_reduce(ones(1 << 20), group=group)
+        done()
+
+
+def monitored() -> None:
+    steps(4)
+    group = dist.new_group(backend="gloo")
+    if WRONG:
+        time.sleep(FOREVER)
+    dist.monitored_barrier(group, timeout=timedelta(seconds=8), wait_all_ranks=True)
+    steps(4)
+
+
+def holds_the_lock() -> None:
+    """A C call that never returns and never lets go of Python's lock."""
+    steps(4)
+    if WRONG:
+        ctypes.PyDLL(None).sleep(3600)
+    steps(4)
+
+
+def live() -> None:
+    """Works until it is ended from outside."""
+    mesh = Mesh()
+    for _ in range(100_000):
+        mesh.step()
+        mesh.pipeline()
+        time.sleep(0.05)
+
+
 MODES: dict[str, Callable[[], None]] = {
     f.__name__: f
     for f in (
@@ -278,6 +350,7 @@ MODES: dict[str, Callable[[], None]] = {
         throws,
         leaves_early,
         killed,
+        leaves_killed,
         logs_alone,
         last_barrier,
         group_on_some,
@@ -285,6 +358,12 @@ MODES: dict[str, Callable[[], None]] = {
         loader_dies,
         preempted,
         plain,
+        sharded,
+        ring_missing,
+        other_order,
+        monitored,
+        holds_the_lock,
+        live,
     )
 }
 
