@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.words import some
 
 MOST_LINES = 8
@@ -11,9 +12,7 @@ MOST_LINES = 8
 
 def merged(found: Iterable[Found]) -> Iterable[Found]:
     """One finding for each severity and confidence, with all ranks and hosts, in the words of the first."""
-    groups: dict[object, list[Found]] = {}
-    for one in found:
-        groups.setdefault((one.severity, one.confidence, one.consequence), []).append(one)
+    groups = apart(found, lambda one: (one.severity, one.confidence, one.consequence))
     for same in groups.values():
         first, rest = same[0], same[1:]
         if not rest:

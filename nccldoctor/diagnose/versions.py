@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.words import ranges
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import Version
@@ -47,9 +48,7 @@ def running(job: Job) -> Mapping[int, Running]:
 
 def by_version(job: Job, found: Iterable[Running]) -> Mapping[str, tuple[Running, ...]]:
     """`NCCL 2.28.9` → who runs it; the version that most run comes first."""
-    groups: dict[str, list[Running]] = {}
-    for one in found:
-        groups.setdefault(one.name, []).append(one)
+    groups = apart(found, lambda one: one.name)
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     return {name: tuple(members) for name, members in ordered}
 

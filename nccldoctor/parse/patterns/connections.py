@@ -124,9 +124,10 @@ NCCL = [
         nccl.GpuDirect,
         "GPU Direct RDMA ",
         r"^(?:NET/(?P<network>\w+) : )?GPU Direct RDMA (?P<state>Enabled|Disabled) for (?P<subject>[^()\n]*(?:\(rank \d+\)[^()\n]*)?)"
-        r"(?:\((?:distance (?P<distance>\d+) (?:>|<=) (?P<limit>\d+)|no module)[^\n]*)?$",
+        r"(?:\((?:distance (?P<distance>\d+) [<>]=? (?P<limit>\d+))?[^\n]*)?$",
         {
             "per HCA": "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
+            "2.4": "NET/Socket : GPU Direct RDMA Disabled for GPU 0[0] / HCA 0 (distance 2 >= 2)",
             "2.5-2.12": "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0' (no module)",
             "per GPU": "GPU Direct RDMA Disabled for GPU 1b000 / HCA 3 (distance 7 > 4)",
             "per GPU, 2.26+": "GPU Direct RDMA Enabled for GPU 0 / HCA 3 (distance 4 <= 5), read 0 mode Default",

@@ -9,6 +9,7 @@ Not a fault: different communicators with different networks; a process that nam
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.networks import SLOW, Use, family, used, why_not
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.finding import Confidence, Severity
@@ -46,9 +47,7 @@ def check(job: Job) -> Iterable[Found]:
 
 
 def _found(job: Job, comm: Communicator, members: list[Use]) -> Found:
-    parties: dict[str, list[Use]] = {}
-    for use in members:
-        parties.setdefault(" and ".join(use.networks), []).append(use)
+    parties = apart(members, lambda use: " and ".join(use.networks))
     ordered = sorted(parties.items(), key=lambda item: (len(item[1]), item[0]))
     (odd, few), (_, most) = ordered[0], ordered[-1]
     rest = "; ".join(

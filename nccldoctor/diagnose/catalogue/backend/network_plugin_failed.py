@@ -11,6 +11,7 @@ on a machine without InfiniBand that goes on with sockets.
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.settings import named
 from nccldoctor.diagnose.words import lines, some, who
 from nccldoctor.knowledge.clouds import cloud_of_plugin
@@ -79,12 +80,10 @@ def _no_network(job: Job, none: list[NoNetwork], broken: list[PluginBroken]) -> 
 
 def _broken(job: Job, broken: list[PluginBroken]) -> Iterable[Found]:
     """Warnings: the job went on, on another network."""
-    by_plugin: dict[str, list[PluginBroken]] = {}
-    for event in broken:
-        by_plugin.setdefault(event.plugin or "the plugin", []).append(event)
+    by_plugin = apart(broken, lambda event: event.plugin or "the plugin")
     used = sorted({e.network for e in job.events(NetworkChosen)})
     instead = f"; NCCL goes on with {some(used)}" if used else ""
-    for plugin, events in sorted(by_plugin.items()):
+    for plugin, events in by_plugin.items():
         yield told_by(
             job,
             events,

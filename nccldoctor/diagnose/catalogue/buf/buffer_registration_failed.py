@@ -8,6 +8,7 @@ notices at set-up are not this.
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.machine import RegistrationFailed
 from nccldoctor.model.finding import Severity
@@ -29,8 +30,7 @@ remedy = (
 
 def check(job: Job) -> Iterable[Found]:
     """One finding a kind of registration."""
-    for how in sorted({e.how for e in job.events(RegistrationFailed)}):
-        events = [e for e in job.events(RegistrationFailed) if e.how == how]
+    for how, events in apart(job.events(RegistrationFailed), lambda e: e.how).items():
         yield Found(
             title=f"{who(job, events)}: {how} registration of user buffers fails; NCCL copies them",
             evidence=lines(events),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from nccldoctor.diagnose import places, standing, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.words import ranges
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Communicator, Evidence, Job, Origin, Transfer
@@ -34,10 +35,8 @@ def check(job: Job) -> Iterable[Found]:
     signs = stuck.signs(job)
     if not signs:
         return
-    by_comm: dict[str, list[Transfer]] = {}
-    for transfer in _of_its_own(job):
-        by_comm.setdefault(transfer.communicator, []).append(transfer)
-    for ident, transfers in sorted(by_comm.items()):
+    by_comm = apart(_of_its_own(job), lambda transfer: transfer.communicator)
+    for ident, transfers in by_comm.items():
         comm = job.communicator(ident)
         best = [t for t in transfers if t.origin is Origin.RECORDER] or transfers
         circle = _circle([t for t in best if t.sent > t.received])

@@ -8,6 +8,7 @@ collective can use fails at the first call that needs it. `nccldoctor env` check
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.settings import events_of, library_version, named, settings
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.values import problem
@@ -29,8 +30,7 @@ _ELSEWHERE = ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS")
 def check(job: Job) -> Iterable[Found]:
     """What NCCL itself refuses; then what its grammar does not allow; then pairs that leave nothing."""
     told = set()
-    for value in sorted({e.value for e in job.events(BadToken)}):
-        events = [e for e in job.events(BadToken) if e.value == value]
+    for value, events in apart(job.events(BadToken), lambda e: e.value).items():
         setting = [s for s in named(job, "NCCL_ALGO", "NCCL_PROTO") if s.value == value]
         variable = setting[0].variable if setting else "NCCL_ALGO or NCCL_PROTO"
         told.add(value)

@@ -7,6 +7,7 @@ a failed one means that the spares are used up.
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.words import lines
 from nccldoctor.knowledge.xid import MEMORY
 from nccldoctor.model.events.machine import EccCounted
@@ -50,8 +51,7 @@ def check(job: Job) -> Iterable[Found]:
             severity=Severity.ERROR if bad else Severity.NOTE,
         )
     told = [e for e in job.events(Xid) if e.number in MEMORY and not e.switch]
-    for bus in sorted({e.bus_id for e in told}):
-        events = [e for e in told if e.bus_id == bus]
+    for bus, events in apart(told, lambda e: e.bus_id).items():
         numbers = ", ".join(sorted({str(e.number) for e in events}))
         mild = all(e.number in (63, 92) for e in events)
         yield Found(

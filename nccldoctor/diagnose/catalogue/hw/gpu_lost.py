@@ -7,6 +7,7 @@ reboot brings it back, and one that comes back like this twice belongs replaced.
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.words import who
 from nccldoctor.knowledge.xid import LOST
 from nccldoctor.model.event import Event
@@ -41,8 +42,7 @@ def check(job: Job) -> Iterable[Found]:
     """One finding a GPU."""
     lost: list[Event] = [*job.events(GpuLost)]
     lost += [e for e in job.events(Xid) if e.number == LOST and not e.switch]
-    for gpu in sorted({_name(e) for e in lost}):
-        events = [e for e in lost if _name(e) == gpu]
+    for gpu, events in apart(lost, lambda e: _name(e)).items():
         named = f"GPU {gpu}" if gpu else f"{who(job, events)}: a GPU"
         yield told_by(job, events, f"{named} is lost: the driver cannot reach it")
 

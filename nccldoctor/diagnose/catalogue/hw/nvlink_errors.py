@@ -7,6 +7,7 @@ that stand still since long ago are history. A link that is missing everywhere i
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.words import lines
 from nccldoctor.knowledge.xid import NVLINK
 from nccldoctor.model.events.machine import NvlinkFault
@@ -32,8 +33,7 @@ def check(job: Job) -> Iterable[Found]:
     """One finding a GPU for Xids, one for fatal switch errors, one for NCCL's own check."""
     told = [e for e in job.events(Xid) if e.number in NVLINK and not e.switch]
     told = [e for e in told if "nonfatal" not in e.text.lower()]
-    for bus in sorted({e.bus_id for e in told}):
-        events = [e for e in told if e.bus_id == bus]
+    for bus, events in apart(told, lambda e: e.bus_id).items():
         yield Found(
             title=f"GPU {bus}: NVLink error (Xid {events[0].number})",
             evidence=lines(events),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import CannotCheck, Found
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.words import lines
 from nccldoctor.model.events.nccl import Diagnostic
 from nccldoctor.model.finding import Confidence, Severity
@@ -49,8 +50,7 @@ def check(job: Job) -> Iterable[Found]:
 
 
 def _failed(job: Job, events: list[Diagnostic]) -> Iterable[Found]:
-    for check_name in sorted({event.check.strip() for event in events}):
-        mine = [event for event in events if event.check.strip() == check_name]
+    for check_name, mine in apart(events, lambda event: event.check.strip()).items():
         if check_name == "p2p":
             short = [(e, m) for e in mine if (m := _PARTLY.search(e.text)) and m[1] != m[2]]
             for event, match in short[:1]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.words import lines
 from nccldoctor.knowledge.xid import (
     CLEANED_UP,
@@ -58,12 +59,10 @@ LONG_BEFORE = timedelta(hours=1)
 
 def check(job: Job) -> Iterable[Found]:
     """One finding a GPU and number; what Xid 154 asks for goes into the remedies of that GPU's others."""
-    groups: dict[tuple[bool, int, str], list[Xid]] = {}
-    for event in job.events(Xid):
-        groups.setdefault((event.switch, event.number, event.bus_id), []).append(event)
+    groups = apart(job.events(Xid), lambda event: (event.switch, event.number, event.bus_id))
     asked = {bus: events[-1] for (_, number, bus), events in groups.items() if number == RECOVERY}
     others = {bus for switch, number, bus in groups if not switch and number not in QUIET}
-    for (switch, number, bus), events in sorted(groups.items()):
+    for (switch, number, bus), events in groups.items():
         if switch:
             yield _switch(job, number, bus, events)
         elif number != RECOVERY:

@@ -9,6 +9,7 @@ Not a fault: `NVLS multicast support is not available` (the GPU has none), fabri
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.reasons import FABRIC, failures
 from nccldoctor.diagnose.words import who
 from nccldoctor.model.event import Event
@@ -52,10 +53,8 @@ _WHAT = {"nvls": "multicast (NVLS)", "mnnvl": "the multi-node NVLink domain"}
 
 def check(job: Job) -> Iterable[Found]:
     """One finding a kind; a warning where NCCL says that it goes on without."""
-    by_kind: dict[str, list[FabricProblem]] = {}
-    for event in job.events(FabricProblem):
-        by_kind.setdefault(event.kind, []).append(event)
-    for kind, problems in sorted(by_kind.items()):
+    by_kind = apart(job.events(FabricProblem), lambda event: event.kind)
+    for kind, problems in by_kind.items():
         handled = all(e.handled for e in problems)
         end = "; NCCL goes on without it" if handled else ""
         yield _found(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.words import lines, ranges
 from nccldoctor.model.events.nccl import InitTimings
 from nccldoctor.model.finding import Confidence, Severity
@@ -37,9 +38,7 @@ _SECONDS_PER_RANK = 0.05
 
 def check(job: Job) -> Iterable[Found]:
     """One finding a size of communicator: the slowest, its greatest part, and who came last."""
-    by_size: dict[int, list[InitTimings]] = {}
-    for event in job.events(InitTimings):
-        by_size.setdefault(event.nranks, []).append(event)
+    by_size = apart(job.events(InitTimings), lambda event: event.nranks)
     for nranks, events in sorted(by_size.items(), reverse=True):
         slowest = max(events, key=lambda e: (e.total, -e.rank))
         if slowest.total > _BASE_SECONDS + _SECONDS_PER_RANK * nranks:

@@ -9,6 +9,7 @@ NCCL_ALGO, different versions, no network) are reported there and not here.
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.torch import BackendError
@@ -57,9 +58,7 @@ _ELSEWHERE: tuple[type[Event], ...] = (
 
 def check(job: Job) -> Iterable[Found]:
     """One finding a reason; without any known reason, one for the bare exception."""
-    by_reason: dict[str, list[InvalidUsage]] = {}
-    for event in job.events(InvalidUsage):
-        by_reason.setdefault(event.reason, []).append(event)
+    by_reason = apart(job.events(InvalidUsage), lambda event: event.reason)
     for reason, events in sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0])):
         yield told_by(job, events, f"{who(job, events)} called NCCL wrongly: {reason}")
     if not by_reason and not any(job.events(kind) for kind in _ELSEWHERE):

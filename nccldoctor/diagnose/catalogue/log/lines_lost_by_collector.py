@@ -7,6 +7,7 @@ something can then not be told from its silence.
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.words import lines
 from nccldoctor.model.events.machine import LinesLost
 from nccldoctor.model.finding import Severity
@@ -27,8 +28,7 @@ remedy = (
 
 def check(job: Job) -> Iterable[Found]:
     """One finding a collector."""
-    for collector in sorted({e.collector for e in job.events(LinesLost)}):
-        events = [e for e in job.events(LinesLost) if e.collector == collector]
+    for collector, events in apart(job.events(LinesLost), lambda e: e.collector).items():
         total = sum(e.count or 0 for e in events)
         yield Found(
             title=f"{collector} left out {total:,} lines or more",

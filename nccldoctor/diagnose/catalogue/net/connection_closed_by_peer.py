@@ -9,6 +9,7 @@ time-out of PyTorch's watchdog they follow from that: whoever it ends closes its
 from collections.abc import Iterable, Sequence
 
 from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.peers import host_of_address, hostname
 from nccldoctor.diagnose.words import lines, some, who, who_ranks
 from nccldoctor.model.event import Event
@@ -16,7 +17,7 @@ from nccldoctor.model.events.nccl import CommGone
 from nccldoctor.model.events.torch import GlooError, ProcessEnded, WatchdogTimeout
 from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.finding import Confidence, Severity
-from nccldoctor.model.job import Evidence, Job, Lane, Origin
+from nccldoctor.model.job import Evidence, Job
 
 code = "NET10"
 name = "connection-closed-by-peer"
@@ -86,9 +87,7 @@ def _before(one: Event, other: Event) -> bool:
 
 def _fallen_behind(job: Job, complaining: set[int]) -> tuple[int, ...]:
     """Ranks that complain of nothing and have issued the fewest calls of some communicator."""
-    lanes: dict[tuple[str, Origin], list[Lane]] = {}
-    for lane in job.lanes:
-        lanes.setdefault((lane.communicator, lane.origin), []).append(lane)
+    lanes = apart(job.lanes, lambda lane: (lane.communicator, lane.origin))
     behind: set[int] = set()
     for (communicator, _), group in lanes.items():
         least = min(lane.issued for lane in group)

@@ -8,6 +8,7 @@ the device itself has to be reset. A changed GID table (RoCE) comes from an addr
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.fabric import PortEvent
 from nccldoctor.model.finding import Severity
@@ -29,8 +30,7 @@ remedy = (
 
 def check(job: Job) -> Iterable[Found]:
     """One finding a device."""
-    for device in sorted({e.device or "" for e in job.events(PortEvent)}):
-        events = [e for e in job.events(PortEvent) if (e.device or "") == device]
+    for device, events in apart(job.events(PortEvent), lambda e: e.device or "").items():
         fatal = [e for e in events if e.fatal or "catastrophic" in e.event]
         down = [e for e in events if "port error" in e.event]
         told = ", ".join(dict.fromkeys(e.event for e in events))

@@ -8,6 +8,7 @@ NCCL's ports are picked by the kernel (/proc/sys/net/ipv4/ip_local_port_range), 
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.peers import host_of_address, hostname
 from nccldoctor.diagnose.words import lines, some, who
 from nccldoctor.knowledge.interfaces import loopback
@@ -39,8 +40,7 @@ def check(job: Job) -> Iterable[Found]:
     if not events:
         yield from _waiting(job)
         yield from _gloo(job)
-    for reason in sorted({e.reason for e in events}):
-        same = [e for e in events if e.reason == reason]
+    for reason, same in apart(events, lambda e: e.reason).items():
         addresses = sorted({h for e in same if (h := hostname(e.peer))})
         hosts = {host for e in same if (host := host_of_address(job, e.peer))}
         refused = "refused" in reason.lower()

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.settings import named
 from nccldoctor.diagnose.words import some
 from nccldoctor.model.events.state import GpuState
@@ -33,9 +34,7 @@ def check(job: Job) -> Iterable[Found]:
     """One finding: what differs, and which hosts are the odd ones."""
     if named(job, "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL"):
         return
-    by_origin: dict[str, list[HostTopology]] = {}
-    for topology in job.topology:
-        by_origin.setdefault(topology.origin, []).append(topology)
+    by_origin = apart(job.topology, lambda topology: topology.origin)
     for topologies in by_origin.values():
         if len(topologies) > 1:
             yield from _compare(topologies, _models(job))

@@ -8,6 +8,7 @@ Not a fault: the default file of NVIDIA's topology daemon, which most machines d
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
+from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.settings import named
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.platform import TopologyFileUnusable
@@ -30,11 +31,9 @@ remedy = (
 
 def check(job: Job) -> Iterable[Found]:
     """One finding a reason; a file that is not there is only a warning, for NCCL goes on without it."""
-    by_reason: dict[str, list[TopologyFileUnusable]] = {}
-    for event in job.events(TopologyFileUnusable):
-        by_reason.setdefault(event.reason, []).append(event)
+    by_reason = apart(job.events(TopologyFileUnusable), lambda event: event.reason)
     setting = next(iter(named(job, "NCCL_TOPO_FILE", "NCCL_GRAPH_FILE")), None)
-    for reason, events in sorted(by_reason.items()):
+    for reason, events in by_reason.items():
         absent = reason.startswith("Could not open XML topology")
         given = f" ({setting.variable}={setting.value})" if setting and not events[0].file else ""
         yield told_by(
