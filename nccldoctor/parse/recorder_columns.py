@@ -19,9 +19,6 @@ MOST_PARTS = 1 << 26
 
 _SIZES = "input_sizes", "output_sizes"
 _LISTS = *_SIZES, "input_dtypes", "output_dtypes", "frames"
-_sizes_of, _lists_of = itemgetter(*_SIZES), itemgetter(*_LISTS)
-_fixed_of = itemgetter("process_group", "profiling_name", "timeout_ms", "is_p2p", *_LISTS)
-_frame_of = itemgetter("name", "filename", "line")
 _changing = itemgetter(
     "collective_seq_id",
     "p2p_seq_id",
@@ -30,6 +27,8 @@ _changing = itemgetter(
     "time_created_ns",
     "time_discovered_completed_ns",
 )
+_fixed = itemgetter("process_group", "profiling_name", "timeout_ms", "is_p2p", *_LISTS)
+_frame = itemgetter("name", "filename", "line")
 _number = itemgetter("record_id")
 _STATE_CODES: Mapping[tuple[str, bool], int] = {
     (name, retired): index + RETIRED * retired
@@ -97,21 +96,23 @@ class Columns:
 
     def _known_shapes(self, entries: Sequence[Mapping[str, Any]]) -> "array[int]":
         """The numbers of the entries' shapes, each of which is made once."""
-        self._count(chain.from_iterable(map(_lists_of, entries)))
-        self._count(chain.from_iterable(chain.from_iterable(map(_sizes_of, entries))))
+        columns = list(zip(*map(_fixed, entries), strict=True))
+        lists = columns[-len(_LISTS) :]
+        self._count(chain.from_iterable(lists))
+        self._count(chain.from_iterable(chain.from_iterable(lists[: len(_SIZES)])))
         numbers = []
         known: dict[tuple[Any, ...], int] = {}
         stacks: dict[tuple[Any, ...], int] = {}
-        for entry, fixed in zip(entries, map(_fixed_of, entries), strict=True):
-            group, name, timeout, p2p, inputs, outputs, takes, gives, frames = fixed
-            sizes = (*map(tuple, inputs), None, *map(tuple, outputs))
-            dtypes = (*takes, None, *gives)
+        for entry, group, *rest, inputs, outputs, takes, gives, frames in zip(
+            entries, *columns, strict=True
+        ):
             same = tuple(map(id, frames))
             stack = stacks.get(same)
             if stack is None:  # PyTorch writes the frames of a line once, other picklers each time
-                told = tuple(map(_frame_of, frames))
+                told = tuple(map(_frame, frames))
                 stack = stacks[same] = stacks.setdefault(told, len(stacks))
-            key = (*group, name, timeout, p2p, *sizes, *dtypes, stack)
+            sizes = (*map(tuple, inputs), None, *map(tuple, outputs))
+            key = (stack, *group, *rest, *sizes, *takes, None, *gives)
             number = known.get(key)
             if number is None:
                 number = known[key] = self._number(entry)
