@@ -14,14 +14,14 @@ from nccldoctor.collect import (
     gpu_activity,
     hostfacts,
     observe,
-    rally_store,
 )
 from nccldoctor.collect.environment import Setting
 from nccldoctor.collect.governor import Governor
 from nccldoctor.collect.intake import Intake
 from nccldoctor.collect.launch import Plan
+from nccldoctor.collect.meeting import Meeting
 from nccldoctor.collect.monitor import Monitor
-from nccldoctor.collect.rally import PATIENCE_SECONDS, Alarm, Rally
+from nccldoctor.collect.rally import PATIENCE_SECONDS, Rally
 from nccldoctor.collect.rally_folder import Folder
 from nccldoctor.collect.session import Outcome, Session, new_run
 from nccldoctor.collect.status_line import StatusLine
@@ -62,21 +62,10 @@ def run(
 
     `say` prints a line; `report` is called when a hang was found and the job goes on (`on_hang` report).
     """
-    name = new_run()
-    line = StatusLine(sys.stderr)
-
-    def tell(text: str) -> None:
-        line.clear()
-        say(text)
-
-    ranks = plan.processes or 8
-    intake = Intake(
-        folder,
-        name,
-        limit_bytes=options.log_limit_bytes // (2 * ranks),
-        echo=options.echo,
-        before_echo=line.clear,
-    )
+    line, name = StatusLine(sys.stderr), new_run()
+    half_of_logs = options.log_limit_bytes // 2
+    of_a_rank = half_of_logs // (plan.processes or 8)
+    intake = Intake(folder, name, limit_bytes=of_a_rank, echo=options.echo, before_echo=line.clear)
     intake.start()
     job = environment.instrument(
         environ,
@@ -86,73 +75,23 @@ def run(
         address=intake.address,
         every=options.every_seconds,
     )
-    kept = [setting.name for setting in wanted if setting.kept is not None]
-    yours = f"; yours stay: {', '.join(kept)}" if kept else ""
-    tell(
-        f"{len(wanted) - len(kept)} variables set for evidence (run.json says which and why){yours}"
-    )
-    suffix = _suffix(plan, options)
-
-    meeting = _Meeting(
-        Rally(hostfacts.host_name(), f"{os.getpid()}-{name}"), plan, options, intake, job
-    )
+    rally = Rally(hostfacts.host_name(), f"{os.getpid()}-{name}")
+    meeting = Meeting(rally, plan, options.endpoint, intake, job)
     if options.several:
-        meeting.rally.channels.append(Folder(folder, meeting.rally.name))
-
-    def take(session: Session, why: str) -> None:
-        tell(f"taking evidence ({why})")
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        meeting.rally.call(why, session.outcome.hang)
-        taken = gate.take(
-            folder,
-            observe.living(intake),
-            why,
-            intake=intake,
-            ras_address=job.get("NCCL_RAS_ADDR"),
-            suffix=suffix,
-        )
-        if taken["trouble"]:
-            session.outcome.troubles.append(taken["trouble"])
-        meeting.rally.secure()
-        if meeting.rally.others():
-            if not meeting.rally.wait(deadline, session.interrupted):
-                tell("not all other hosts have said that they have their evidence; going on")
-        elif options.several and session.outcome.hang is not None:
-            time.sleep(_SETTLE_SECONDS)
-
-    def put_away(why: str) -> None:
-        ranks = sorted({s.rank for s in list(intake.ranks.values()) if s.rank is not None})
-        bundle.set_aside(folder, why, suffix, ranks)
-
-    def recovered() -> None:
-        meeting.rally.reopen()
-        put_away("slow")
-
-    def again(attempt: int) -> None:
-        meeting.rally.reopen()
-        put_away("attempt")
-
-    def written(session: Session) -> None:
-        bundle.write_outcome(folder, suffix, plan, wanted, session.outcome)
-        report()
-
-    governor = Governor(
-        folder,
-        "*nccl_*.log",
-        options.log_limit_bytes // (2 * ranks),
-        options.log_limit_bytes // 2,
-        tell,
-    )
+        rally.channels.append(Folder(folder, rally.name))
+    watch = _Watch(plan, folder, wanted, options, say, report, line, intake, meeting, job)
+    watch.tell(_set(wanted))
+    governor = Governor(folder, "*nccl_*.log", of_a_rank, half_of_logs, watch.tell)
     monitor = Monitor(
         Watchdog(options.limits, plan.processes),
         options.on_hang,
-        tell,
-        written,
+        watch.tell,
+        watch.written,
         every=options.every_seconds,
         heard=meeting.heard,
         gpus=gpu_activity.Sampler().states,
         show=line.show,
-        recovered=recovered,
+        recovered=watch.recovered,
         govern=governor.look,
     )
     session = Session(
@@ -162,58 +101,98 @@ def run(
         name,
         options.grace_seconds,
         tick=monitor.tick,
-        gate=take,
-        again=again,
+        gate=watch.take,
+        again=watch.again,
     )
     try:
         outcome = session.supervise()
     finally:
-        meeting.rally.leave()
+        rally.leave()
         line.clear()
     outcome.troubles += governor.finish()
     _drop_empty(folder)
-    trouble = bundle.write_outcome(folder, suffix, plan, wanted, outcome)
+    trouble = bundle.write_outcome(folder, watch.suffix, plan, wanted, outcome)
     for sentence in [*outcome.troubles, *([trouble] if trouble else [])]:
-        say(sentence)
+        watch.tell(sentence)
     return outcome
 
 
 @dataclass(slots=True)
-class _Meeting:
-    """Joins the job's store as soon as it is known where that is, and listens."""
+class _Watch:
+    """What the parts of a run ask for while it is under way."""
 
-    rally: Rally
     plan: Plan
+    folder: Path
+    wanted: Sequence[Setting]
     options: Options
+    say: Callable[[str], None]
+    report: Callable[[], object]
+    line: StatusLine
     intake: Intake
-    environ: Mapping[str, str]
-    _joined: bool = False
+    meeting: Meeting
+    job: Mapping[str, str]
 
-    def heard(self) -> Alarm | None:
-        if not self._joined:
-            ranks = observe.living(self.intake)
-            address = rally_store.where(self.options.endpoint, ranks, self.environ)
-            if address is not None:
-                self._joined = True
-                if self._speaks_for_the_host():
-                    python = rally_store.python_of(ranks)
-                    self.rally.channels.append(
-                        rally_store.Store(address, self.rally.name, python, self.environ)
-                    )
-        return self.rally.heard()
+    @property
+    def suffix(self) -> str:
+        """What keeps the notes of several ranks or hosts apart in one folder."""
+        if self.plan.rank is not None:
+            return f"_rank_{self.plan.rank}"
+        return f"_{hostfacts.host_name()}_{os.getpid()}" if self.options.several else ""
 
-    def _speaks_for_the_host(self) -> bool:
-        """Of the nccldoctors that a launcher has started, one for each rank, the first of each host is enough."""
-        names = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
-        local = next((self.environ[n] for n in names if n in self.environ), "0")
-        return self.plan.rank is None or local == "0"
+    def tell(self, text: str) -> None:
+        """Prints a line, where the status line was."""
+        self.line.clear()
+        self.say(text)
+
+    def take(self, session: Session, why: str) -> None:
+        """Takes the evidence, and waits until the other hosts have theirs."""
+        self.tell(f"taking evidence ({why})")
+        rally = self.meeting.rally
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        rally.call(why, session.outcome.hang)
+        taken = gate.take(
+            self.folder,
+            observe.living(self.intake),
+            why,
+            intake=self.intake,
+            ras_address=self.job.get("NCCL_RAS_ADDR"),
+            suffix=self.suffix,
+        )
+        if taken["trouble"]:
+            session.outcome.troubles.append(taken["trouble"])
+        rally.secure()
+        if rally.others():
+            if not rally.wait(deadline, session.interrupted):
+                self.tell("not all other hosts have said that they have their evidence; going on")
+        elif self.options.several and session.outcome.hang is not None:
+            time.sleep(_SETTLE_SECONDS)
+
+    def recovered(self) -> None:
+        """What looked like a hang goes on: its evidence is that of a slow stretch."""
+        self._put_away("slow")
+
+    def again(self, _attempt: int) -> None:
+        """The launcher starts the ranks anew."""
+        self._put_away("attempt")
+
+    def written(self, session: Session) -> None:
+        """Reports on a hang while the job goes on."""
+        bundle.write_outcome(self.folder, self.suffix, self.plan, self.wanted, session.outcome)
+        self.report()
+
+    def _put_away(self, why: str) -> None:
+        self.meeting.rally.reopen()
+        ranks = sorted({s.rank for s in list(self.intake.ranks.values()) if s.rank is not None})
+        bundle.set_aside(self.folder, why, self.suffix, ranks)
 
 
-def _suffix(plan: Plan, options: Options) -> str:
-    """What keeps the notes of several ranks or hosts apart in one folder."""
-    if plan.rank is not None:
-        return f"_rank_{plan.rank}"
-    return f"_{hostfacts.host_name()}_{os.getpid()}" if options.several else ""
+def _set(wanted: Sequence[Setting]) -> str:
+    """How many variables are set, and which of the user's stay."""
+    kept = [setting.name for setting in wanted if setting.kept is not None]
+    yours = f"; yours stay: {', '.join(kept)}" if kept else ""
+    return (
+        f"{len(wanted) - len(kept)} variables set for evidence (run.json says which and why){yours}"
+    )
 
 
 def _drop_empty(folder: Path) -> None:
