@@ -1,5 +1,6 @@
 """Every known bug is told of when its version and its signs are there, and of neither alone."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,10 @@ def _write(folder: Path, bug: KnownBug, version: str, signs: tuple[str, ...]) ->
             name, _, value = rest.partition("=")
             log += f"{_H}{name} set by environment to {value or 4}\n" if "NCCL" in name else ""
             log += f"{name}={value or 4}\n"
+        elif kind == "gpu":
+            gpus = [{"index": 0, "name": f"AMD Instinct {rest}0X"}]
+            body = {"nccldoctor": "snapshot", "schema": 1, "host": "gpu-1", "gpus": gpus}
+            (folder / "topo.json").write_text(json.dumps(body))
         else:
             log += _LOG[sign]
     (folder / "job.log").write_text(log)

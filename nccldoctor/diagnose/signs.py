@@ -242,6 +242,7 @@ _WITH_ARGUMENT: Mapping[str, Callable[[Job, str], Proof]] = {
     "env>1": _environment_above,
     "cuda": _cuda,
     "frame": _frame,
+    "gpu": lambda job, name: [g for g in job.events(GpuState) if name in (g.name or "")],
     "network": lambda job, name: [e for e in job.events(NetworkChosen) if e.network == name],
     "transport": lambda job, name: [e for e in job.events(Edge) if e.transport == name],
 }
