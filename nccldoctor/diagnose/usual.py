@@ -59,5 +59,10 @@ def _speeds(job: Job) -> Iterable[tuple[float, Line]]:
 
 
 def _all_joined(topology: HostTopology) -> bool:
+    """Eight NVLinks or more between each two of several GPUs need a switch; without one they are dealt to the peers."""
     gpus = topology.gpus
-    return all(topology.nvlinked(a.id, b.id) for a in gpus for b in gpus if a.id < b.id)
+    paths = [topology.path(a.id, b.id) for a in gpus for b in gpus if a.id < b.id]
+    return all(path is not None and (path.count or 0) >= _THROUGH_SWITCH for path in paths)
+
+
+_THROUGH_SWITCH = 8
