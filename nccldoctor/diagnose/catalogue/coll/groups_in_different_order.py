@@ -2,12 +2,13 @@
 
 Rank 0 calls on group A and then on group B, rank 1 first on B: on the GPU each kernel waits for its partner, which
 stands behind the other. It may work for a long time, as long as both kernels fit on the GPU side by side, and PyTorch's
-watchdog need not notice. RAS shows it best: on A one rank is behind, on B the other.
+watchdog need not notice. RAS shows it best: on A one rank is behind, on B the other. Where most ranks have one order,
+those that have the other are named.
 Logs that were copied at different moments never show such a circle, as long as they lost no line between.
 A single rank that is ahead on one communicator and behind on another waits for nobody in a circle: that is HANG01.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nccldoctor.diagnose import places, standing, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
@@ -51,11 +52,15 @@ def check(job: Job) -> Iterable[Found]:
     unproved = torn and stuck.is_unproved(job, sources, signs)
     strong = len(sources) > 1 or any(s.strong for s in signs)
     weak = Confidence.LOW if unproved else Confidence.MEDIUM
+    odd = tuple(sorted({r for n in _odd(cycle) if (r := _rank(job, n)) is not None}))
+    if odd:
+        one = len(odd) == 1
+        who = f"Rank{'s' * (not one)} {ranges(odd)} use{'s' * one} {len(cycle)} communicators in another order than all others"
+    else:
+        who = f"Ranks {ranges(ranks)} wait for each other over {len(cycle)} communicators used in different order"
+    ranks = odd or ranks
     yield Found(
-        title=(
-            f"Ranks {ranges(ranks)} wait for each other over {len(cycle)} communicators used in different order: "
-            + "; ".join(_link(job, *link) for link in cycle[:4])
-        ),
+        title=f"{who}: " + "; ".join(_link(job, *link) for link in cycle[:4]),
         evidence=_evidence(job, cycle, signs),
         confidence=Confidence.HIGH if strong else weak,
         severity=Severity.NOTE if unproved else None,
@@ -63,6 +68,18 @@ def check(job: Job) -> Iterable[Found]:
         hosts=job.hosts_of_ranks(ranks),
         explanation=_explanation(job, ranks, signs) + f" {stuck.UNPROVED}" * unproved,
     )
+
+
+def _odd(cycle: Sequence[tuple[Node, Wait, Node]]) -> set[Node]:
+    """The few that are ahead on one communicator and behind on the other, where most have them the other way round."""
+    if len(cycle) != 2:
+        return set()
+    for wait, other in ((cycle[0][1], cycle[1][1]), (cycle[1][1], cycle[0][1])):
+        behind = {standing.node(wait.communicator, r) for r in wait.behind}
+        ahead = {standing.node(other.communicator, r) for r in other.waiting}
+        if behind == ahead and 2 * len(behind) < len(wait.standing.lanes):
+            return behind
+    return set()
 
 
 def _rank(job: Job, node: Node) -> int | None:

@@ -83,10 +83,9 @@ def check(job: Job) -> Iterable[Found]:
             f"found no {missing} in the environment: it was started without torchrun or srun",
         )
     if names and timeouts:
-        name = names[0].name
-        yield _found(
-            job, [*names[:2], *timeouts[:2]], f"cannot resolve {name}, the rendezvous address"
-        )
+        what = f"cannot resolve {names[0].name}, the rendezvous address"
+        proof = lines([*names[:2], *timeouts[:2]])
+        yield told_by(job, names, f"{who(job, names)} {what}", evidence=proof)
     elif timeouts and not (ports or foreign):
         yield _timeout(job, timeouts)
 
