@@ -59,6 +59,8 @@ class Columns:
         if set(map(type, entries)) != {dict}:
             found = [entry for entry in entries if isinstance(entry, dict)]
         self.skipped = len(entries) - len(found)
+        for entry in found:
+            entry.setdefault("frames", [])  # as in JSON, which has none
         if _out_of_order(found):
             found.sort(key=_number)
         try:
