@@ -10,6 +10,7 @@ A diagnosis is a module under `catalogue/<group>/` with these names at its top l
     explains    codes that are its consequences: they are folded under it, or ()
     confirm     commands that show whether it is so, and change nothing
     remedy      changes to paste, most useful first; each says after its `#` what it costs
+    look_first  True where the right change depends on what the look shows; may be left out
     check       check(job) yields Found
     fires_on    {"2.3-2.29": "a short log …"} or {"…": Sample("folder-under-sample_logs")}
     silent_on   the same for what must not raise it
@@ -103,6 +104,7 @@ class Diagnosis:
     silent_on: Mapping[str, str | Sample]
     module: str
     last_resort: bool = False
+    look_first: bool = False
 
     @property
     def group(self) -> str:

@@ -108,8 +108,8 @@ def _finding(diagnosis: Diagnosis, found: Found) -> Finding:
 
 
 def _steps(diagnosis: Diagnosis, found: Found) -> tuple[str, ...]:
-    """Changes first where the finding is sure; else one look before, so that nobody changes what is not ill."""
-    if found.confidence is Confidence.HIGH:
+    """Changes first where the finding is sure and tells which; else one look before, so that nobody mends what is not ill."""
+    if found.confidence is Confidence.HIGH and not diagnosis.look_first:
         return (*diagnosis.remedy, *diagnosis.confirm)
     return (*diagnosis.confirm[:1], *diagnosis.remedy, *diagnosis.confirm[1:])
 

@@ -20,6 +20,7 @@ name = "network-differs-between-ranks"
 severity = Severity.ERROR
 needs = (Evidence.NETWORK, Evidence.INFO_LOG)
 explains = ("BACKEND02", "INIT01", "NET10", "HANG02", "HANG04", "CRASH01")
+look_first = True
 confirm = (
     "for h in $HOSTS; do ssh $h 'hostname; ls /dev/infiniband /opt/*/lib*/libnccl-net* 2>&1; env | grep -E \"^(NCCL|FI|UCX|LD_LIBRARY)\" | sort'; done  # what the odd host lacks",
 )

@@ -23,6 +23,7 @@ name = "version-differs-between-ranks"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "INIT03", "INIT07", "NET10", "HANG02", "HANG04", "CRASH01", "LOG01")
+look_first = True
 confirm = (
     "for h in $HOSTS; do ssh $h \"python -c 'import torch; print(torch.cuda.nccl.version(), torch.version.cuda, torch.__version__)'\"; done  # one line must repeat",
     'python -c \'import torch; torch.cuda.nccl.version(); print({l.split()[-1] for l in open("/proc/self/maps") if "nccl" in l})\'  # which file is really loaded',

@@ -18,6 +18,7 @@ name = "host-memory-exhausted"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT, Evidence.KERNEL)
 explains = ("CRASH01", "INIT01", "NET10", "HANG01", "HANG04", "INIT03")
+look_first = True
 confirm = (
     "free -g; cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.peak  # the host's memory, this container's limit and what it reached",
 )

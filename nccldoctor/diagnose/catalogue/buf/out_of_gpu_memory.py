@@ -20,6 +20,7 @@ name = "out-of-gpu-memory"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("CRASH01", "CRASH02", "INIT01", "INIT06", "NET10", "HANG01", "HANG04", "CRASH03")
+look_first = True
 confirm = (
     "nvidia-smi --query-compute-apps=pid,used_memory,gpu_uuid --format=csv  # does another process hold memory? is every rank on its own GPU?",
 )

@@ -18,6 +18,7 @@ name = "data-mismatch-in-test"
 severity = Severity.ERROR
 needs = (Evidence.BANDWIDTH,)
 explains = ("PERF01",)
+look_first = True
 confirm = (
     "nccldoctor probe --levers  # which layer corrupts: wrong as it is, right with P2P off → P2P",
     "nvidia-smi -q -d ECC,ROW_REMAPPER; dmesg -T | grep -iE 'xid|iommu|DMAR'  # on the hosts of the named pair",

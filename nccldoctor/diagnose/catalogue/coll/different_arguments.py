@@ -31,6 +31,7 @@ needs = (
     Evidence.NCCL_LOG,
 )
 explains = ("CRASH01", "HANG01", "HANG02", "HANG04", "HANG05", "HANG06", "NET10", "CRASH02")
+look_first = True
 confirm = (
     "TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun …  # PyTorch then compares shapes and types before each call; for one run, it is slow",
 )

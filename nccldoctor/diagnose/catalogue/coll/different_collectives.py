@@ -31,6 +31,7 @@ explains = (
     "NET10",
     "CRASH02",
 )
+look_first = True
 confirm = (
     "nccldoctor run train.py  # records on which line each rank makes each call; for one run",
     "TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun …  # PyTorch then checks each call and raises at the first difference; for one run, it is slow",

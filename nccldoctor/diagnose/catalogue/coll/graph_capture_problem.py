@@ -23,6 +23,7 @@ name = "graph-capture-problem"
 severity = Severity.ERROR
 needs = (Evidence.OUTPUT, Evidence.NCCL_LOG)
 explains = ("HANG01", "HANG02", "HANG04", "CRASH01", "CRASH02", "INIT07")
+look_first = True
 confirm = (
     "print(hash(tuple(captured_calls)), replays)  # on each rank: the same collectives, in the same order, replayed the same number of times",
 )

@@ -24,6 +24,7 @@ name = "groups-in-different-order"
 severity = Severity.ERROR
 needs = (Evidence.CALLS, Evidence.RECORDER, Evidence.RAS)
 explains = ("HANG01", "HANG02", "HANG04", "HANG05", "NET10")
+look_first = True
 confirm = (
     "torch.cuda.synchronize()  # between the calls on the two groups, for one run: if the hang goes away, this is the reason; it is slow",
 )

@@ -22,6 +22,7 @@ name = "unmatched-send-recv"
 severity = Severity.ERROR
 needs = (Evidence.RECORDER, Evidence.CALLS)
 explains = ("HANG01", "HANG02", "HANG04", "HANG05", "NET10")
+look_first = True
 confirm = ("nccldoctor run train.py  # records every send and receive with its line; for one run",)
 remedy = (
     "for r in dist.batch_isend_irecv([P2POp(isend, …), P2POp(irecv, …)]): r.wait()  # both directions in one call; costs nothing",

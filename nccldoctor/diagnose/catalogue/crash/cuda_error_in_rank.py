@@ -32,6 +32,7 @@ explains = (
     "COLL01",
     "COLL02",
 )
+look_first = True
 confirm = (
     "CUDA_LAUNCH_BLOCKING=1 torchrun …  # one run: the traceback then names the failing kernel; far slower, take it out again",
     "compute-sanitizer --tool memcheck python train.py  # one rank, few steps: names kernel and address; 10 to 100 times slower",

@@ -23,6 +23,7 @@ severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "NET10", "HANG04", "CRASH01")
 last_resort = True
+look_first = True
 confirm = (
     "export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl_debug_%h_%p.log  # all ranks, then run again: the first WARN has the reason; search its words in https://github.com/NVIDIA/nccl/issues",
 )

@@ -49,6 +49,7 @@ explains = (
     "INIT03",
     "INIT10",
 )
+look_first = True
 confirm = (
     "dmesg -T | grep -i -E 'killed process|oom|segfault|Xid'  # on the named host, at the time of death",
     "torchrun --redirects 3 --log-dir logs …  # keeps each rank's own last words for the next time",

@@ -19,6 +19,7 @@ name = "segfault-in-nccl"
 severity = Severity.ERROR
 needs = (Evidence.OUTPUT, Evidence.KERNEL)
 explains = ("CRASH01", "NET10", "HANG01", "HANG02", "HANG04", "INIT01", "INIT03")
+look_first = True
 confirm = (
     "grep -E 'nccl|rccl' /proc/PID/maps | awk '{print $6}' | sort -u  # more than one libnccl, or a plugin of another release?",
     "ulimit -c unlimited; gdb -batch -ex 'thread apply all bt' python core  # a whole stack, for the report to the library's authors",

@@ -25,6 +25,7 @@ name = "all-ranks-waiting"
 severity = Severity.ERROR
 needs = (Evidence.WATCHDOG, Evidence.RECORDER, Evidence.RAS)
 explains = ("HANG04", "HANG05", "HANG06", "NET10")
+look_first = True
 confirm = (
     "nccldoctor probe --levers  # on the same hosts: does NCCL itself pass, and without which transport?",
     "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV torchrun …  # which network and transports are in use; for one run",

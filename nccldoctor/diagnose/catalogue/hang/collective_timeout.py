@@ -18,6 +18,7 @@ name = "collective-timeout"
 severity = Severity.ERROR
 needs = (Evidence.WATCHDOG, Evidence.OUTPUT)
 explains = ("HANG06", "NET10")
+look_first = True
 confirm = (
     "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1  # then give nccldoctor all ranks' dumps: they name who did not come",
     "nccldoctor run train.py  # gathers dumps, RAS and stacks of all ranks when it hangs",

@@ -22,6 +22,7 @@ name = "destroy-hang"
 severity = Severity.ERROR
 needs = (Evidence.STACKS, Evidence.RAS, Evidence.OUTPUT)
 explains = ("HANG05",)
+look_first = True
 confirm = (
     "py-spy dump --native --pid PID  # while it hangs: destroy_process_group above ncclCommDestroy or ncclCommAbort?",
 )

@@ -19,6 +19,7 @@ name = "slow-rank"
 severity = Severity.WARNING
 needs = (Evidence.RECORDER,)
 explains = ()
+look_first = True
 confirm = (
     "py-spy record --pid PID -o profile.svg  # of the named rank, beside one of another rank",
     "nvidia-smi -q -d PERFORMANCE,CLOCK; top -b -n1 | head -20  # on its host: is its GPU throttled, are its cores shared?",

@@ -18,6 +18,7 @@ name = "watchdog-stuck"
 severity = Severity.ERROR
 needs = (Evidence.WATCHDOG, Evidence.OUTPUT)
 explains = ()
+look_first = True
 confirm = (
     "py-spy dump --native --pid PID  # of that rank: which thread is inside a CUDA call and holds the GIL?",
 )

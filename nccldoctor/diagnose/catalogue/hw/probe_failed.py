@@ -20,6 +20,7 @@ name = "probe-failed"
 severity = Severity.ERROR
 needs = (Evidence.BANDWIDTH,)
 explains = ("HANG01", "HANG02", "HANG04", "NET10", "PERF01")
+look_first = True
 confirm = (
     "nccldoctor probe --levers  # which layer: fails as it is, passes with P2P off → P2P",
     "dmesg -T | grep -i -e xid -e sxid  # what the driver says of this GPU",

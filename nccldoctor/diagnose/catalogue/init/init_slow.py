@@ -21,6 +21,7 @@ name = "init-slow"
 severity = Severity.WARNING
 needs = (Evidence.INFO_LOG,)
 explains = ()
+look_first = True
 confirm = (
     "grep -h 'Init timings' /tmp/nccl_debug_*  # which part: bootstrap and allgathers wait for late ranks, kernels load the library, topo and graphs search",
 )

@@ -20,6 +20,7 @@ name = "rank-assignment-wrong"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("INIT01", "INIT03", "INIT07", "NET10", "HANG04", "CRASH01", "LOG01")
+look_first = True
 confirm = (
     "echo $(hostname) RANK=$RANK LOCAL_RANK=$LOCAL_RANK WORLD_SIZE=$WORLD_SIZE SLURM_PROCID=$SLURM_PROCID  # in each process: ranks 0 to WORLD_SIZE-1, each once",
 )

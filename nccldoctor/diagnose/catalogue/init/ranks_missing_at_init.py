@@ -26,6 +26,7 @@ name = "ranks-missing-at-init"
 severity = Severity.ERROR
 needs = (Evidence.INFO_LOG, Evidence.WATCHDOG)
 explains = ("HANG04", "NET10", "LOG01", "INIT07")
+look_first = True
 confirm = (
     "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET torchrun …  # shows how far each rank gets",
     "ss -tnp | grep PORT; py-spy dump --pid PID  # on the hosts of the missing ranks: did the process start, where does it stand, does it reach rank 0's port?",

@@ -24,6 +24,7 @@ name = "connection-closed-by-peer"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("HANG04",)
+look_first = True
 confirm = (
     "tail -50 LOG-AND-STDERR-OF-THE-PEER  # its last words are the cause",
     "dmesg -T | grep -iE 'killed process|xid|segfault'  # on the peer's host",

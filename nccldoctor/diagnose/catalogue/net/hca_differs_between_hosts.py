@@ -19,6 +19,7 @@ name = "hca-differs-between-hosts"
 severity = Severity.WARNING
 needs = (Evidence.NETWORK,)
 explains = ("NET03", "HANG02", "PERF01", "TOPO08")
+look_first = True
 confirm = (
     "for h in $HOSTS; do ssh $h 'hostname; ibdev2netdev; ibv_devinfo | grep -E \"hca_id|link_layer|state\"'; done  # which port is down or differs",
 )

@@ -21,6 +21,7 @@ name = "ib-completion-error"
 severity = Severity.ERROR
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("NET10", "HANG04", "HANG01", "HANG02", "CRASH01", "CRASH03", "HANG05", "NET04")
+look_first = True
 confirm = (
     "for p in /sys/class/infiniband/*/ports/*/; do grep -H . $p/state $p/counters/link_downed $p/counters/symbol_error; done  # on both hosts",
     "dmesg -T | grep -iE 'mlx5|xid|pcie' | tail -50  # on both hosts, and above all on the peer: did it die first?",

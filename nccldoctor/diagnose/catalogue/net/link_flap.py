@@ -19,6 +19,7 @@ name = "link-flap"
 severity = Severity.WARNING
 needs = (Evidence.NCCL_LOG, Evidence.OUTPUT)
 explains = ("NET01", "NET10", "HANG04")
+look_first = True
 confirm = (
     "mlxlink -d mlx5_0 -m -c; dmesg -T | grep -i mlx5 | tail -50  # cable and error counters of that port, twice a minute apart: do they grow?",
 )

@@ -23,6 +23,7 @@ name = "bandwidth-below-expected"
 severity = Severity.WARNING
 needs = (Evidence.BANDWIDTH,)
 explains = ()
+look_first = True
 confirm = (
     "nccldoctor probe --levers; nccldoctor topo  # which layer costs the speed; are all links up, and which GPUs do they join",
     "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH  # for one run: which transport each pair uses, how many channels",

@@ -17,6 +17,7 @@ name = "small-collectives"
 severity = Severity.NOTE
 needs = (Evidence.CALLS, Evidence.RECORDER)
 explains = ()
+look_first = True
 confirm = (
     "nccldoctor run --trace-calls train.py  # the histogram of sizes, and the lines that make the small calls",
 )

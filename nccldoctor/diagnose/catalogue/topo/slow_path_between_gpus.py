@@ -19,6 +19,7 @@ name = "slow-path-between-gpus"
 severity = Severity.WARNING
 needs = (Evidence.GRAPH, Evidence.HOST_STATE)
 explains = ("PERF01",)
+look_first = True
 confirm = (
     "nvidia-smi topo -m; nvidia-smi nvlink -s -i GPU; nvidia-smi -q -i GPU | grep -A8 'PCI'  # that GPU's row beside its siblings' rows; lost links, slot, width",
 )

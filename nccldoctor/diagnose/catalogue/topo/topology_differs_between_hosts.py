@@ -22,6 +22,7 @@ name = "topology-differs-between-hosts"
 severity = Severity.WARNING
 needs = (Evidence.GRAPH, Evidence.HOST_STATE)
 explains = ("TOPO07", "PERF01")
+look_first = True
 confirm = (
     "for h in $HOSTS; do ssh $h 'nvidia-smi topo -m; lspci -vv | grep -E \"NVIDIA|Mellanox|LnkSta:\"; ibstat' > topo-$h.txt; done; diff topo-A.txt topo-B.txt  # cards, widths, ports",
 )
