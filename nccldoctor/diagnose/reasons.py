@@ -51,6 +51,10 @@ KERNEL = (
 )
 """A kernel went wrong; CUDA tells it to whoever calls next, NCCL or not."""
 
+NVLINK = ("uncorrectable NVLink error",)
+MEMORY = ("uncorrectable ECC error",)
+"""The hardware failed below a kernel (cudaErrorNvlinkUncorrectable 220, cudaErrorECCUncorrectable 214)."""
+
 
 def failures(job: Job, reasons: Iterable[str]) -> list[CudaError | CudaFailure]:
     """The program's and NCCL's CUDA errors with one of these reasons, the program's own first."""

@@ -11,7 +11,7 @@ from nccldoctor.model.digest import Coverage, Digest, Unknown
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommGone, CommStart, Noise
 from nccldoctor.model.events.torch import BackendError, RankHeard
-from nccldoctor.model.events.trouble import CudaFailure, Warned
+from nccldoctor.model.events.trouble import QUOTED, CudaFailure, Warned
 from nccldoctor.model.source import ENDS_INSIDE, LACKS_MIDDLE, Line, Source, Speaker
 from nccldoctor.parse import patterns
 from nccldoctor.parse.bandwidth import Table
@@ -41,6 +41,11 @@ _HEADLESS = re.compile(
 _ALONE = re.compile(
     r"(?:[\w/]{1,20} ?: ?)?(?:" + "|".join(map(re.escape, sorted(failures.ALONE))) + ")"
 )
+_NAMED = re.compile(r"\s*nccl[A-Z]\w{1,30}: ")
+"""The second line of PyTorch's exception: the error's name, and what it means in general."""
+_LAST_ERROR = "Last error:"
+_LAST_WORDS = -1
+_NO_WORDS = re.compile(r"Exception raised from |Traceback |\[|frame #|File \"")
 _WORLD = re.compile(r"\(default_pg\) Rank (\d{1,7})\]")
 _C10 = re.compile(r"^\[[IWEF]\d*(?: [\d:.]+)? [\w./]+:\d+\] ?")
 
@@ -189,10 +194,15 @@ class _Reader:
         elif event := _text().match(text, line, speaker):
             boring = False
             self._folds.drop()
-            self._keep(event, text)
+            if not (key in self._last_error and _NAMED.match(text)):
+                self._keep(event, text)
             if isinstance(event, BackendError):
                 for voice in (speaker, replace(speaker, rank=None, local_rank=None, time=None)):
                     self._last_error[_key(voice)] = 3, speaker
+                if event.last_error and (
+                    told := self._quoted(event.last_error, line, speaker, whatever=True)
+                ):
+                    self._keep(told, event.last_error)
                 if told := self._headless(text, line, speaker):
                     self._keep(told, text)
         elif event := self._headless(text, line, speaker):
@@ -201,9 +211,11 @@ class _Reader:
         elif key in self._last_error:
             boring = False
             left, author = self._last_error.pop(key)
-            if left > 1:
+            if text.strip() == _LAST_ERROR:
+                self._last_error[key] = _LAST_WORDS, author
+            elif left > 1:
                 self._last_error[key] = left - 1, author
-            if event := _nccl().match(text, line, author):
+            if event := self._quoted(text, line, author, whatever=left == _LAST_WORDS):
                 self._keep(event, text)
         elif not self._folds.open:
             self._folds.begin(text, line, speaker)
@@ -219,6 +231,14 @@ class _Reader:
     def _whole(self, text: str, line: Line, speaker: Speaker) -> Event | None:
         """The event of a message that several lines were put together to."""
         return _text().match(text, line, speaker) or self._headless(text, line, speaker)
+
+    def _quoted(self, text: str, line: Line, speaker: Speaker, whatever: bool) -> Event | None:
+        """The event of NCCL's last words below an exception; `whatever` they are, even if no pattern knows them."""
+        if event := _nccl().match(text, line, speaker):
+            return event
+        if not whatever or not text.strip() or _NO_WORDS.match(text.strip()):
+            return None
+        return Warned(line=line, speaker=speaker, message=text.strip(), level="WARN", place=QUOTED)
 
     def _headless(self, text: str, line: Line, speaker: Speaker) -> Event | None:
         """The event of a message whose header somebody cut off: `NCCL WARN …` is all that is left."""

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from nccldoctor.model.event import Event
 
+QUOTED = "Last error"
+"""The place of what PyTorch and XLA quote as NCCL's last words."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warned(Event):

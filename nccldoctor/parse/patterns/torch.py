@@ -8,7 +8,44 @@ _GROUP = r"\[PG (?:ID )?(?P<group_id>\d+)(?: PG GUID (?P<group>[^\s(\]]+))?(?: ?
 _OLD_GROUP = r"\[PG (?P<group>\d+)(?: ?\((?P<description>[^)]*)\))? Rank (?P<group_rank>\d+)\]"
 """Before 2.5 a group is told by its name alone."""
 
+_FAULTS = {
+    4: "Illegal instruction",
+    7: "Bus error",
+    9: "Killed",
+    11: "Segmentation fault",
+}
+"""Signals that say what befell the process; SIGTERM and SIGABRT mostly follow from another's end."""
+
+_LAUNCHERS = [
+    *(
+        Pattern(
+            torch.ProcessEnded,
+            f"exited on signal {number} ",
+            r"process rank (?P<ended_rank>\d+) with PID (?:0|(?P<ended_pid>\d+)) on node (?P<ended_host>\S+) exited on "
+            rf"signal {number} \(",
+            {
+                "Open MPI": f"mpirun noticed that process rank 3 with PID 4711 on node gpu-1 exited on signal {number} ({name})."
+            },
+            {"exit_code": -number, "first": True},
+        )
+        for number, name in _FAULTS.items()
+    ),
+    *(
+        Pattern(
+            torch.ProcessEnded,
+            f": {name}",
+            rf"^srun: error: (?P<ended_host>[\w.-]+): tasks? [\d,-]+: {name}",
+            {"Slurm": f"srun: error: gpu-1: task 3: {name} (core dumped)"},
+            {"exit_code": -number},
+        )
+        for number, name in _FAULTS.items()
+        if number != 9
+    ),
+]
+"""Slurm kills the rest of a step with SIGKILL, so its `Killed` says nothing."""
+
 TEXT = [
+    *_LAUNCHERS,
     Pattern(
         torch.WatchdogTimeout,
         "Watchdog caught collective operation timeout",
@@ -105,14 +142,54 @@ TEXT = [
         "NCCL ",
         r"NCCL (?:[Ee]rror|[Ff]ailure|[Oo]peration \w+\(.{0,200}\) failed)(?: \d+)?(?: \S+:\d+)? ?:? ?'?"
         r"(?P<error>unhandled cuda error|unhandled system error|internal error|invalid argument|invalid usage"
-        r"|remote process exited or there was a network error)(?:.{0,400}?NCCL version (?P<nccl_version>\d[\w.]*))?",
+        r"|remote process exited or there was a network error)(?:.{0,400}?NCCL version (?P<nccl_version>\d[\w.]*))?"
+        r"(?:.{0,100}?Last NCCL warning\(error\) log entry \(may be unrelated\) '(?P<last_error>[^']{1,400})')?",
         {
             "vLLM": "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
             "watchdog": "Process group watchdog thread terminated with exception: NCCL error: remote process exited or there was a network error, NCCL version 2.21.5",
             "nccl-tests": "gpu-1: Test NCCL failure common.cu:1057 'internal error / '",
             "TensorRT-LLM": "Assertion failed: Failed, NCCL error ../tensorrt_llm/runtime/ncclCommunicator.cpp:90 'invalid usage (run with NCCL_DEBUG=WARN for details)'",
             "JAX": "NCCL operation ncclCommInitRank(&comm, nranks, id, rank) failed: unhandled cuda error (run with NCCL_DEBUG=INFO for details).",
+            "JAX, 2024+": "NCCL operation ncclCommInitRank(&comm, nranks, id, rank) failed: unhandled system error (run with NCCL_DEBUG=INFO for details). Last NCCL warning(error) log entry (may be unrelated) 'socketTryAccept: Accept failed: Bad file descriptor'.",
             "1.0+, DataParallel": "RuntimeError: NCCL Error 1: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+        },
+    ),
+    Pattern(
+        torch.BackendError,
+        " failed: ",
+        r"\bnccl[A-Z]\w+ failed: (?P<error>unhandled cuda error|unhandled system error|internal error|invalid argument"
+        r"|invalid usage|remote process exited or there was a network error)",
+        {"Horovod": "ncclCommInitRank failed: unhandled system error"},
+    ),
+    *(
+        Pattern(
+            torch.BackendError,
+            f"{name}: {words}",
+            f"{name}: {words}",
+            {"1.9+": f"{name}: {words}"},
+            {"error": error},
+        )
+        for name, words, error in (
+            ("ncclUnhandledCudaError", "Call to CUDA function failed", "unhandled cuda error"),
+            ("ncclSystemError", "System call ", "unhandled system error"),
+            ("ncclInternalError", "Internal check failed", "internal error"),
+            ("ncclInvalidArgument", "Invalid value for an argument", "invalid argument"),
+            ("ncclInvalidUsage", "This usually reflects invalid usage", "invalid usage"),
+            (
+                "ncclRemoteError",
+                "A call failed possibly",
+                "remote process exited or there was a network error",
+            ),
+        )
+    ),
+    Pattern(
+        torch.StoreTimeout,
+        "Termination timeout for ",
+        r"(?P<what>Termination timeout for `[^`]{1,200}` of \d+ seconds exceeded)"
+        r".{0,200}?Expected (?P<expected>\d+) threads to join the rendezvous, but (?:only (?P<joined>\d+)|not all) of them",
+        {
+            "XLA": "F external/xla/xla/service/rendezvous.cc:52] Termination timeout for `initialize clique for rank 6; stream=0; run_id=7` of 40 seconds exceeded. Exiting to ensure a consistent program state. Expected 8 threads to join the rendezvous, but not all of them arrived on time.",
+            "XLA, 2025": "F external/xla/xla/service/rendezvous.cc:127] Termination timeout for `acquire communicator for rank 1` of 40 seconds exceeded. Exiting to ensure a consistent program state. Expected 4 threads to join the rendezvous, but only 3 of them arrived on time.",
         },
     ),
     Pattern(

@@ -13,7 +13,7 @@ from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommComplete, CommStart, NetworkChosen
 from nccldoctor.model.events.torch import BackendError
-from nccldoctor.model.events.trouble import ErrorReturned, Warned
+from nccldoctor.model.events.trouble import QUOTED, ErrorReturned, Warned
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 
@@ -53,7 +53,8 @@ def check(job: Job) -> Iterable[Found]:
     if fatal:
         first, why = fatal[0], fatal[0].message[:200]
     elif errors:
-        last = warned[0].message[:200] if warned else ""
+        quoted = [e for e in warned if e.place == QUOTED] or warned
+        last = quoted[0].message[:200] if quoted else ""
         first, why = errors[0], last or f"{errors[0].error}, and the log does not say why"
     else:
         first, why = returned[0], _RESULTS.get(returned[0].result, "an error")

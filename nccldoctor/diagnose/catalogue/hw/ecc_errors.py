@@ -6,9 +6,11 @@ a failed one means that the spares are used up.
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.grouping import apart
-from nccldoctor.diagnose.words import lines
+from nccldoctor.diagnose.reasons import MEMORY as MEMORY_ERROR
+from nccldoctor.diagnose.reasons import failures
+from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.xid import MEMORY
 from nccldoctor.model.events.machine import EccCounted
 from nccldoctor.model.events.state import GpuState, Xid
@@ -18,8 +20,8 @@ from nccldoctor.model.job import Evidence, Job
 code = "HW02"
 name = "ecc-errors"
 severity = Severity.ERROR
-needs = (Evidence.HOST_STATE, Evidence.KERNEL)
-explains = ("CRASH02", "NET10", "HANG04")
+needs = (Evidence.HOST_STATE, Evidence.KERNEL, Evidence.OUTPUT, Evidence.NCCL_LOG)
+explains = ("CRASH01", "CRASH02", "NET10", "HANG04")
 confirm = (
     "nvidia-smi -q -d ECC,ROW_REMAPPER  # which GPU, how many, and whether a row waits for a reset",
 )
@@ -49,6 +51,12 @@ def check(job: Job) -> Iterable[Found]:
             ranks=_ranks(counted.subject),
             hosts=job.hosts_of([counted]),
             severity=Severity.ERROR if bad else Severity.NOTE,
+        )
+    if struck := failures(job, MEMORY_ERROR):
+        yield told_by(
+            job,
+            struck,
+            f"{who(job, struck)} was stopped by an uncorrectable memory error of its GPU",
         )
     told = [e for e in job.events(Xid) if e.number in MEMORY and not e.switch]
     for bus, events in apart(told, lambda e: e.bus_id).items():
@@ -80,6 +88,7 @@ def _ranks(subject: str) -> tuple[int, ...]:
 fires_on = {
     "kernel": "[ 3012.114] NVRM: Xid (PCI:0000:c1:00): 48, pid=4711, name=python, DBE (double bit error) detected\n",
     "2.31+, NCCL's own check": "gpu-1:81 NCCL DIAG [INFO] ECC: uncorrected volatile errors on rank(s) {3} (worst=2) across 8 ranks in comm 0x4897ee6c86894e77\n",
+    "cudaErrorECCUncorrectable": "[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered\n",
     "a spare row waits": "[ 3012.114] NVRM: Xid (PCI:0000:c1:00): 63, Row Remapper: New row marked for remapping, reset gpu to activate.\n",
 }
 silent_on = {

@@ -6,9 +6,11 @@ that stand still since long ago are history. A link that is missing everywhere i
 
 from collections.abc import Iterable
 
-from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.grouping import apart
-from nccldoctor.diagnose.words import lines
+from nccldoctor.diagnose.reasons import NVLINK as NVLINK_ERROR
+from nccldoctor.diagnose.reasons import failures
+from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.xid import NVLINK
 from nccldoctor.model.events.machine import NvlinkFault
 from nccldoctor.model.events.state import Xid
@@ -18,8 +20,8 @@ from nccldoctor.model.job import Evidence, Job
 code = "HW03"
 name = "nvlink-errors"
 severity = Severity.ERROR
-needs = (Evidence.KERNEL, Evidence.HOST_STATE)
-explains = ("CRASH02", "NET10", "HANG02", "HANG04", "PERF01", "TOPO04")
+needs = (Evidence.KERNEL, Evidence.HOST_STATE, Evidence.OUTPUT, Evidence.NCCL_LOG)
+explains = ("CRASH01", "CRASH02", "NET10", "HANG02", "HANG04", "PERF01", "TOPO04")
 confirm = (
     "nvidia-smi nvlink -e; nvidia-smi nvlink -s  # error counters and state of each link; twice, a minute apart: do they grow?",
 )
@@ -46,6 +48,12 @@ def check(job: Job) -> Iterable[Found]:
             evidence=lines(fatal),
             hosts=job.hosts_of(fatal),
         )
+    if struck := failures(job, NVLINK_ERROR):
+        yield told_by(
+            job,
+            struck,
+            f"{who(job, struck)} was stopped by an NVLink error that the hardware could not mend",
+        )
     for fault in job.events(NvlinkFault):
         yield Found(
             title=f"NCCL's check finds {fault.fault} on rank(s) {fault.subject}",
@@ -60,6 +68,7 @@ def check(job: Job) -> Iterable[Found]:
 
 fires_on = {
     "74": "[ 3012.114] NVRM: Xid (PCI:0000:c1:00): 74, pid=4711, NVLink: fatal error detected on link 6(0x10000, 0x0, 0x0, 0x0)\n",
+    "cudaErrorNvlinkUncorrectable": "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution\n",
     "SXid": "nvidia-nvswitch0: SXid (PCI:0000:86:00.0): 20034, Fatal, Link 32 LTSSM Fault Up\n",
     "149, Blackwell": "[171167.620236] NVRM: Xid (PCI:0009:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 01 (0x021425c6 0x00000000 0x00000000)\n",
     "2.31+, NCCL's own check": "gpu-1:81 NCCL DIAG [INFO] NVLink: inactive link(s) on rank(s) {3} across 8 ranks in comm 0x4897ee6c86894e77\n",

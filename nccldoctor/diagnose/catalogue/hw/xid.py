@@ -7,6 +7,7 @@ the Xid before it. 144 to 150 are NVLink 5 on Blackwell, 74 and 136 NVLink befor
 Not a fault of this job: an Xid from long before it began (a kernel log reaches far back).
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
@@ -53,13 +54,14 @@ remedy = (
     "dcgmi diag -r 3 -i INDEX  # before it works again; costs 15 minutes on an idle GPU; a failed test is the proof for a replacement",
 )
 QUIET = frozenset({RECOVERY, CLEANED_UP})
+_PREVIOUS = re.compile(r"caused by previous Xid (\d{1,6})\b")
 LONG_BEFORE = timedelta(hours=1)
 """Clocks and zones may differ by less."""
 
 
 def check(job: Job) -> Iterable[Found]:
     """One finding a GPU and number; what Xid 154 asks for goes into the remedies of that GPU's others."""
-    groups = apart(job.events(Xid), lambda event: (event.switch, event.number, event.bus_id))
+    groups = apart(job.events(Xid), lambda event: (event.switch, _number(event), event.bus_id))
     asked = {bus: events[-1] for (_, number, bus), events in groups.items() if number == RECOVERY}
     others = {bus for switch, number, bus in groups if not switch and number not in QUIET}
     for (switch, number, bus), events in groups.items():
@@ -69,6 +71,12 @@ def check(job: Job) -> Iterable[Found]:
             yield _gpu(job, number, bus, events, asked.get(bus))
         elif bus not in others:
             yield _recovery(job, bus, events)
+
+
+def _number(event: Xid) -> int:
+    """Its number, or where it only cleans up, the one that it says it follows from."""
+    told = _PREVIOUS.search(event.text) if event.number == CLEANED_UP else None
+    return int(told[1]) if told else event.number
 
 
 def _gpu(job: Job, number: int, bus: str, events: Sequence[Xid], asked: Xid | None) -> Found:
@@ -176,6 +184,7 @@ fires_on = {
     "31, the program's": "[ 41.7] NVRM: Xid (PCI:0000:1b:00): 31, pid=4711, name=python3, Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_0 faulted @ 0x7f_a0000000\n",
     "SXid": "nvidia-nvswitch0: SXid (PCI:0000:86:00.0): 20034, Fatal, Link 32 LTSSM Fault Up\n",
     "149, Blackwell, driver 575+": "[171167.620236] NVRM: Xid (PCI:0009:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 01 (0x021425c6 0x00000000 0x00000000 0x00000000 0x00000000 0x00000000)\n",
+    "45 that names the one before it": "kernel: NVRM: Xid (PCI:0000:c1:00): 45, pid=4711, name=python3, Ch 00000001 caused by previous Xid 149\n",
     "154 after 79": "[ 3012.1] NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus.\n[ 3012.2] NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)\n",
     "154 alone": "[ 3012.2] NVRM: Xid (PCI:0000:c1:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)\n",
 }
