@@ -46,6 +46,15 @@ def test_links_lead_somewhere() -> None:
                 )
 
 
+def test_every_threat_has_its_test() -> None:
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    rows = [row for row in text.splitlines() if row.startswith("| ") and "threat" not in row]
+    assert len(rows) > 15
+    for row in rows:
+        named = re.findall(r"`(tests/[^`]+)`", row)
+        assert named and all((ROOT / name).exists() for name in named), row
+
+
 class _Page(HTMLParser):
     """The names, links and loads of one page of the site."""
 

@@ -5,6 +5,7 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -154,9 +155,12 @@ class _Gunzip:
         self._packed = packed
         self._machine = zlib.decompressobj(31)
         self._rest = b""
+        self._damage: zlib.error | None = None
 
     def read(self, size: int) -> bytes:
         while True:
+            if self._damage:
+                raise self._damage
             if self._machine.eof:
                 self._rest = (self._machine.unused_data or self._packed.read(_CHUNK)).lstrip(b"\0")
                 if not self._rest:
@@ -165,10 +169,26 @@ class _Gunzip:
             self._rest = self._rest or self._packed.read(_CHUNK)
             if not self._rest:
                 raise EOFError("the end is missing")
-            data = self._machine.decompress(self._rest, size)
+            before = self._machine.copy()
+            try:
+                data = self._machine.decompress(self._rest, size)
+            except zlib.error as error:
+                self._damage = error
+                data = _salvaged(before, self._rest, size)
             self._rest = self._machine.unconsumed_tail
             if data:
                 return data
+
+
+def _salvaged(machine: "zlib._Decompress", packed: bytes, size: int) -> bytes:
+    """What comes out of a damaged piece before the damage."""
+    made = b""
+    with suppress(zlib.error):
+        for at in range(len(packed)):
+            made += machine.decompress(machine.unconsumed_tail + packed[at : at + 1], size)
+            if len(made) >= size:
+                break
+    return made[:size]
 
 
 def _zstd(packed: BinaryIO) -> _Reads:

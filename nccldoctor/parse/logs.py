@@ -28,6 +28,8 @@ from nccldoctor.parse.shapes import BLANK, Shapes, Verdict
 from nccldoctor.parse.tasks import Tasks
 
 KEPT_TEXT = 2000
+FURTHEST_START = 8192
+"""Characters of a line in which a message without its header is looked for."""
 MOST_UNKNOWN = 200
 MOST_REPEATS = 8
 MOST_EVENTS = 100_000
@@ -242,6 +244,7 @@ class _Reader:
 
     def _headless(self, text: str, line: Line, speaker: Speaker) -> Event | None:
         """The event of a message whose header somebody cut off: `NCCL WARN …` is all that is left."""
+        text = text[:FURTHEST_START]
         if start := _HEADLESS.search(text):
             event = _nccl().match(text[start.end() :], line, speaker)
             place = start["place"]

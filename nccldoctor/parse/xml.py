@@ -11,6 +11,7 @@ from nccldoctor.model.events.state import TopologyFile, TopologyNode
 from nccldoctor.model.source import Line, Source
 
 MOST_NODES = 20_000
+DEEPEST = 64
 MOST_ATTRIBUTES = 32
 LONGEST_VALUE = 256
 
@@ -40,4 +41,5 @@ def _flat(element: Any, path: tuple[int, ...]) -> Iterator[TopologyNode]:
         pairs = list(here.attrib.items())[:MOST_ATTRIBUTES]
         attributes = {str(k)[:LONGEST_VALUE]: str(v)[:LONGEST_VALUE] for k, v in pairs}
         yield TopologyNode(tag=str(here.tag), path=place, attributes=attributes)
-        todo += reversed([(child, (*place, i)) for i, child in enumerate(here)])
+        if len(place) < DEEPEST:
+            todo += reversed([(child, (*place, i)) for i, child in enumerate(here)])

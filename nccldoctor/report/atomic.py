@@ -13,8 +13,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """The same for bytes."""
+    """The same for bytes. What is there and no file (a pipe, a terminal, /dev/stdout) is written to as it is."""
+    path = Path(os.path.realpath(path))
     try:
+        if path.exists() and not path.is_file():
+            with path.open("wb") as stream:
+                stream.write(data)
+            return
         handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as file:

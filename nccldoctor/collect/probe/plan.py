@@ -25,7 +25,7 @@ class Settings:
     """One probe. `steps` is quick, full, lever, single, pair or ping; `plant` is a fault for tests: `wrong:1`, `slow:1:20`, `stuck:1`.
 
     `store` is the file of a FileStore, or "" where the launcher's MASTER_ADDR leads to a TCP store.
-    `seconds` is the time after which no further step begins, counted from the first; `until` the same as a Unix time.
+    `seconds` is the time after which no further step begins, counted from the first; `until` the same on the monotonic clock.
     """
 
     steps: str = "full"

@@ -136,7 +136,7 @@ def start(
         store=str(rendezvous) if alone else "",
         largest_bytes=wish.largest_bytes,
         seconds=wish.seconds,
-        until=time.time() + wish.total_seconds if wish.total_seconds else 0.0,
+        until=time.monotonic() + wish.total_seconds if wish.total_seconds else 0.0,
         plant=_plant_for(wish.plant, chosen) if places is not None else wish.plant,
         diagnostics=steps in ("quick", "full"),
     )

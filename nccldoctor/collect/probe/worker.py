@@ -130,7 +130,7 @@ def _run(torch: Any, work: Work, hosts: list[str]) -> None:
 def _time_left(settings: plan.Settings, start: float) -> bool:
     """May another step begin? However late the first one came, some seconds are given to it and its like."""
     spent = time.monotonic() - start
-    late = settings.until and time.time() > settings.until and spent > LEAST_SECONDS
+    late = settings.until and time.monotonic() > settings.until and spent > LEAST_SECONDS
     return spent < settings.seconds and not late
 
 
