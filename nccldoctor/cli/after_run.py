@@ -4,8 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from nccldoctor.cli.telling import say, say_verdict
 from nccldoctor.errors import DoctorError
 
 if TYPE_CHECKING:
@@ -13,11 +12,6 @@ if TYPE_CHECKING:
 
 _NO_LEVER_HELPS = ("HANG01", "COLL", "CODE", "INIT02", "INIT04", "INIT05", "INIT10")
 _ASKED_TO_STOP = (129, 130, 143)
-
-
-def say(text: str) -> None:
-    """One line of nccldoctor's own, on stderr: stdout is the job's."""
-    click.echo(f"nccldoctor: {text}", err=True)
 
 
 def report_on(folder: Path, *elsewhere: str) -> "Report | None":
@@ -38,11 +32,7 @@ def report_on(folder: Path, *elsewhere: str) -> "Report | None":
     except Exception as error:
         say(f"no report: {type(error).__name__}: {error}; the evidence is in {folder}")
         return None
-    verdict = report.verdict
-    say(f"{verdict.status.value}: {f'{verdict.code}: ' if verdict.code else ''}{verdict.headline}")
-    for step in verdict.next:
-        say(f"  next: {step}")
-    say(f"report {folder / 'report.html'}")
+    say_verdict(report, folder / "report.html")
     return report
 
 

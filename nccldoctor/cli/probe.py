@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nccldoctor.cli.after_run import say
 from nccldoctor.cli.output import put
 from nccldoctor.cli.probe_tables import bandwidths, levers_tried
+from nccldoctor.cli.telling import say, say_verdict
 from nccldoctor.errors import DoctorError
 
 if TYPE_CHECKING:
@@ -163,11 +163,6 @@ def _report(folder: Path, others: list[Path]) -> "Report":
 
 
 def _conclude(report: "Report", folder: Path, body: dict[str, Any]) -> None:
-    verdict = report.verdict
-    code = f"{verdict.code}: " if verdict.code else ""
-    say(f"{verdict.status.value}: {code}{verdict.headline}")
-    for step in verdict.next:
-        say(f"  next: {step}")
-    say(f"report {folder / 'report.html'}")
+    say_verdict(report, folder / "report.html")
     loud = any(finding.severity.value == "error" for finding in report.findings)
     sys.exit(1 if loud or body["probe"].get("failures") else 0)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nccldoctor.cli.after_run import fall_back, report_on, say
+from nccldoctor.cli.after_run import fall_back, report_on
 from nccldoctor.cli.lint_first import sure_findings
+from nccldoctor.cli.telling import say
 from nccldoctor.errors import DoctorError
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from nccldoctor.cli.after_run import report_on, say
+from nccldoctor.cli.after_run import report_on
+from nccldoctor.cli.telling import say
 from nccldoctor.errors import DoctorError
 
 
