@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from nccldoctor.evidence.opening import HEAD, Input, open_input
+from nccldoctor.evidence.opening import Input, open_input
 from nccldoctor.evidence.remote import fetch, is_remote, shown, without_secrets
 
 __all__ = ["Input", "discover"]
@@ -143,7 +143,7 @@ def _nature(mode: int) -> str:
 
 def _members(item: Input) -> Iterator[Input]:
     """The members of a tar file, or the input itself when it is none."""
-    with open_input(item, HEAD) as stream:
+    with open_input(item) as stream:
         head = stream.peek(512)[:512]
         if head[257:262] != b"ustar":
             yield item

@@ -17,7 +17,9 @@ FREE_EXPANSION = 256 << 20
 """Unpacked bytes from which on `MOST_EXPANSION` is looked at; logs repeat themselves and pack well."""
 
 _CHUNK = 1 << 18
-HEAD = 1 << 16
+_HEAD = 1 << 16
+"""What is read of a stream at a time; more makes a thousand small files slow, and no large one fast."""
+
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b\x08", "gzip"),
     (b"BZh", "bzip2"),
@@ -43,8 +45,8 @@ class Input:
 class Stream(io.BufferedReader):
     """The plain bytes of an input. A packed file that is torn or a bomb ends early, and `note` then says so."""
 
-    def __init__(self, raw: "_Slice | _Unpacked", buffer: int) -> None:
-        super().__init__(raw, buffer)
+    def __init__(self, raw: "_Slice | _Unpacked") -> None:
+        super().__init__(raw, _HEAD)
         self._source = raw
 
     @property
@@ -70,28 +72,28 @@ class Stream(io.BufferedReader):
         return isinstance(self._source, _Unpacked)
 
 
-def open_input(item: Input, buffer: int = _CHUNK) -> Stream:
+def open_input(item: Input) -> Stream:
     """The input's bytes, unpacked as often as it was packed (twice at most), and text unwrapped from its carriers.
 
-    `buffer` bytes are read at a time, HEAD at least. Raises OSError or ValueError with one sentence.
+    Raises OSError or ValueError with one sentence.
     """
     if item.trouble:
         raise ValueError(item.trouble)
     plain = _Slice(item)
     raw: _Slice | _Unpacked = plain
     for _ in range(2):
-        stream = Stream(raw, buffer)
+        stream = Stream(raw)
         packing = _packing(stream.peek(8))
         if packing is None:
             break
         raw = _Unpacked(stream, _OPENERS[packing], plain)
     else:
-        stream = Stream(raw, buffer)
+        stream = Stream(raw)
     for _ in range(2):
-        how = wrapping(stream.peek(HEAD)[:HEAD])
+        how = wrapping(stream.peek(_HEAD)[:_HEAD])
         if how is None:
             break
-        stream = Stream(_Unpacked(stream, opener(how), plain), buffer)
+        stream = Stream(_Unpacked(stream, opener(how), plain))
     return stream
 
 
