@@ -84,3 +84,10 @@ def test_every_command_says_what_it_cannot_write(
     result = _run(*words, str(good / "out"), *given)
     assert result.exit_code == 2
     assert "Cannot write" in result.output and "name another place" in result.output
+
+
+def test_every_output_names_what_was_not_read(good: Path, tmp_path: Path) -> None:
+    page, ticket = tmp_path / "r.html", tmp_path / "r.md"
+    _run("parse", str(good), "gone.log", "--html", str(page), "--markdown", str(ticket))
+    for file in (page, ticket):
+        assert "Not read: gone.log (there is no such file)" in file.read_text("utf-8")

@@ -7,7 +7,7 @@ from nccldoctor import __version__
 from nccldoctor.model.finding import Finding
 from nccldoctor.model.report import Report
 from nccldoctor.report.places import common_folder, place
-from nccldoctor.report.proof import decisive, proof
+from nccldoctor.report.proof import decisive, proof, unread_said
 from nccldoctor.report.steps import step
 from nccldoctor.report.summary import key_facts, understood
 from nccldoctor.report.words import harmless, listed, plural, ranks_said
@@ -52,7 +52,8 @@ def _verdict(report: Report) -> list[str]:
         lines += [f"{n}. {_step(words)}" for n, words in enumerate(verdict.next, 1)]
         lines.append("")
     told = " · ".join(f"{name}: {text(value)}" for name, value in key_facts(report))
-    return [*lines, told, ""] if told else lines
+    lines += [told, ""] if told else []
+    return [*lines, text(unread_said(report)), ""] if unread_said(report) else lines
 
 
 def _table(findings: Sequence[Finding]) -> list[str]:

@@ -5,6 +5,7 @@ import re
 from nccldoctor.model.finding import Finding
 from nccldoctor.model.report import Report
 from nccldoctor.model.source import Kind, Line, Source
+from nccldoctor.report.words import harmless, listed
 
 _SENTENCE = re.compile(r".+?(?:[.!?](?=\s|$)|$)", re.S)
 _GLANCE = 240
@@ -43,3 +44,9 @@ def reason(finding: Finding) -> str:
 def unread(report: Report) -> tuple[Source, ...]:
     """Inputs that are not there, closed or damaged."""
     return tuple(s for s in report.inputs if s.kind is Kind.UNREADABLE)
+
+
+def unread_said(report: Report, most: int = 4) -> str:
+    """`Not read: rank3.out (there is no such file)`; empty where everything was read."""
+    told = [f"{harmless(s.path)} ({harmless(s.note or s.kind.value)})" for s in unread(report)]
+    return f"Not read: {listed(told, most)}" if told else ""

@@ -17,7 +17,7 @@ from nccldoctor.model.finding import Finding, Role, Severity
 from nccldoctor.model.report import Report, Status
 from nccldoctor.model.source import Kind
 from nccldoctor.report.places import common_folder, place
-from nccldoctor.report.proof import decisive, proof, reason, unread
+from nccldoctor.report.proof import decisive, proof, reason, unread, unread_said
 from nccldoctor.report.steps import step
 from nccldoctor.report.summary import key_facts, understood
 from nccldoctor.report.words import harmless, listed, plural
@@ -133,9 +133,8 @@ def _footer(report: Report, written: Path | None) -> Iterator[RenderableType]:
     empty = sum(source.kind is Kind.EMPTY for source in report.inputs)
     read = f"Read {plural(files, 'file')} ({plural(coverage.lines, 'line')}{f', {empty} empty' if empty else ''})"
     yield Text("; ".join(filter(None, (read, understood(coverage)))), style="dim")
-    if lost := unread(report):
-        why = [f"{harmless(s.path)} ({harmless(s.note or s.kind.value)})" for s in lost]
-        yield Text(f"Not read: {listed(why)}", style="yellow")
+    if lost := unread_said(report):
+        yield Text(lost, style="yellow")
     if report.not_checked:
         number = plural(len(report.not_checked), "diagnosis", "diagnoses")
         yield Text(

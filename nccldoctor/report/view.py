@@ -9,7 +9,7 @@ from nccldoctor.model.report import Report
 from nccldoctor.report.json import to_dict
 from nccldoctor.report.lanes import communicators
 from nccldoctor.report.places import common_folder, place
-from nccldoctor.report.proof import decisive, proof, reason
+from nccldoctor.report.proof import decisive, proof, reason, unread_said
 from nccldoctor.report.standing import by_state, standings
 from nccldoctor.report.summary import NAMES, key_facts
 from nccldoctor.report.svg.curves import curves
@@ -64,7 +64,7 @@ def view(report: Report) -> dict[str, Any]:
         "more_inputs": max(0, len(data["inputs"]) - _INPUTS),
         "folder": folder,
         "input_bytes": sum(i["bytes"] for i in data["inputs"]),
-        "notes": data["notes"],
+        "notes": [*data["notes"], *filter(None, [unread_said(report)])],
     }
 
 
