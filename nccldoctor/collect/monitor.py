@@ -11,6 +11,7 @@ from nccldoctor.collect.states import Announcer, note, sentence
 from nccldoctor.collect.watchdog import Look, State, Verdict, Watchdog
 
 _SILENT_SECONDS = 2.0
+_DEAF_LOOKS = 10
 
 
 @dataclass(slots=True)
@@ -27,7 +28,10 @@ class Monitor:
     govern: Callable[[], None] = lambda: None
     gpus: observe.Gpus = lambda ranks: {}
     show: Callable[[str], None] = lambda text: None
+    outside: Callable[[], list[Look]] = list
     _announcer: Announcer | None = None
+    _began: float | None = None
+    _from_outside: bool = False
     _next: float = 0.0
     _last: Verdict = field(default_factory=lambda: Verdict(State.STARTING))
     _hung_since: float | None = None
@@ -41,6 +45,8 @@ class Monitor:
         self.govern()
         closely = self._last.quiet_seconds > 2 * self.every
         looks = observe.look_at_ranks(session.intake, closely=closely, gpus=self.gpus)
+        if not looks and not session.intake.ranks:
+            looks = self._look_from_outside(now)
         verdict = self.watchdog.observe(now, looks)
         self._tell(session, verdict, looks)
         before, self._last = self._last, verdict
@@ -60,6 +66,15 @@ class Monitor:
         self._hung_since = now
         return self._hung(session, verdict, now)
 
+    def _look_from_outside(self, now: float) -> list[Look]:
+        """RAS alone tells where no rank has reported after ten looks: Python without PYTHONPATH, or no Python at all."""
+        self._began = self._began or now
+        if now - self._began < _DEAF_LOOKS * self.every:
+            return []
+        looks = self.outside()
+        self._from_outside = self._from_outside or bool(looks)
+        return looks
+
     def _tell(self, session: Session, verdict: Verdict, looks: Sequence[Look]) -> None:
         """A line where the state is worth one, and the line at the bottom of the terminal while the job is silent."""
         if self._announcer is None:
@@ -67,6 +82,9 @@ class Monitor:
         if line := self._announcer.line(verdict, len(looks)):
             self.say(line)
         if time.monotonic() - session.intake.output_at > _SILENT_SECONDS:
+            if verdict.state is State.STARTING:
+                self.show(f"nccldoctor: starting · {len(looks)} ranks")
+                return
             calls = max((sum(look.counters.values()) for look in looks), default=0)
             self.show(
                 f"nccldoctor: {verdict.state.value} · {len(looks)} ranks · {calls:,} collectives · "
@@ -75,12 +93,14 @@ class Monitor:
 
     def _hung(self, session: Session, verdict: Verdict, now: float) -> str | None:
         text = sentence(verdict)
-        kill = self.on_hang == "kill" and not verdict.works
+        kill = self.on_hang == "kill" and not verdict.works and not self._from_outside
         session.outcome.hang = note(verdict, text, ended_job=kill)
         session.take_evidence(text)
         if verdict.works:
             self.say("the rank visibly works, so the job is not ended; it may just take long")
-        if self.on_hang == "report" or verdict.works:
+        if self._from_outside:
+            self.say("RAS alone tells so, and cannot tell work from waiting: the job is not ended")
+        if self.on_hang == "report" or verdict.works or self._from_outside:
             self.report(session)
         return text if kill else None
 

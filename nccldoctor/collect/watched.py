@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nccldoctor.collect import (
+    attach,
     bundle,
     environment,
     gate,
@@ -17,12 +18,13 @@ from nccldoctor.collect import (
 )
 from nccldoctor.collect.environment import Setting
 from nccldoctor.collect.governor import Governor
-from nccldoctor.collect.intake import Intake
+from nccldoctor.collect.intake import Intake, RankState
 from nccldoctor.collect.launch import Plan
 from nccldoctor.collect.meeting import Meeting
 from nccldoctor.collect.monitor import Monitor
 from nccldoctor.collect.rally import PATIENCE_SECONDS, Rally
 from nccldoctor.collect.rally_folder import Folder
+from nccldoctor.collect.ras_watch import RasWatch
 from nccldoctor.collect.session import Outcome, Session, new_run
 from nccldoctor.collect.status_line import StatusLine
 from nccldoctor.collect.watchdog import Limits, Watchdog
@@ -91,6 +93,7 @@ def run(
         heard=meeting.heard,
         gpus=gpu_activity.Sampler().states,
         show=line.show,
+        outside=RasWatch(job["NCCL_RAS_ADDR"]).looks if job.get("NCCL_RAS_ADDR") else list,
         recovered=watch.recovered,
         govern=governor.look,
     )
@@ -152,7 +155,7 @@ class _Watch:
         rally.call(why, session.outcome.hang)
         taken = gate.take(
             self.folder,
-            observe.living(self.intake),
+            observe.living(self.intake) or _deaf(session),
             why,
             intake=self.intake,
             ras_address=self.job.get("NCCL_RAS_ADDR"),
@@ -201,3 +204,10 @@ def _drop_empty(folder: Path) -> None:
         for file in folder.glob(pattern):
             if not file.is_file() or not file.stat().st_size:
                 file.unlink(missing_ok=True)
+
+
+def _deaf(session: Session) -> list[RankState]:
+    """Ranks below the command that send no reports; their stacks and environments can be had all the same."""
+    if session.process is None:
+        return []
+    return [s for s in attach.ranks_below(session.process.pid) if s.pid != session.process.pid]

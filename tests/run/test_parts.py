@@ -1,6 +1,9 @@
 """Small parts: logs with a limit, the RAS client against a server of its own, faulthandler's text, snapshots."""
 
+import io
 import json
+import os
+import pty
 import socket
 import threading
 from dataclasses import replace
@@ -14,6 +17,7 @@ from nccldoctor.collect.gpu_activity import Activity, by_rank
 from nccldoctor.collect.intake import RankState
 from nccldoctor.collect.output import HeadTail, Lines
 from nccldoctor.collect.stacks import main_frames
+from nccldoctor.collect.status_line import StatusLine
 from nccldoctor.collect.watchdog import Gpu
 from nccldoctor.model.events.state import HangObserved, Instrumented, ProcessEnvironment
 from nccldoctor.model.events.torch import ProcessEnded, Stack
@@ -238,3 +242,20 @@ def test_evidence_that_does_not_come_costs_no_other():
     found = gate.together(parts, 0.2)
     stuck.set()
     assert found == {"stuck": None, "fails": None, "there": [1]}
+
+
+def test_the_line_at_the_bottom_is_taken_away_before_output():
+    controller, terminal = pty.openpty()
+    with os.fdopen(terminal, "w") as stream:
+        line = StatusLine(stream, {"TERM": "xterm"})
+        line.clear()
+        line.show("nccldoctor: running")
+        line.clear()
+        line.clear()
+        assert os.read(controller, 1000) == b"\r\x1b[2Knccldoctor: running\r\x1b[2K"
+        StatusLine(stream, {"TERM": "dumb"}).show("nothing")
+        stream.write("end")
+        stream.flush()
+        assert os.read(controller, 1000) == b"end"
+    os.close(controller)
+    StatusLine(io.StringIO(), {"TERM": "xterm"}).show("nothing")

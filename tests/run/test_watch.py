@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import threading
 
 from tests.run.test_parts import STATUS
 from tests.run.test_wrapping import TORCHRUN
-from tests.run.watched_job import JOB, environment, needs_torch, wait_until_ready
+from tests.run.watched_job import JOB, environment, finish, needs_torch, start, wait_until_ready
 
 
 def watch(*words, cwd):
@@ -53,8 +54,9 @@ def test_nothing_to_watch_is_said_so(tmp_path):
     assert "RAS needs NCCL 2.24" in watch("--ras", "localhost:1", cwd=tmp_path).stderr
 
 
-def test_a_hang_is_seen_through_ras_alone(tmp_path):
-    """A server that answers as NCCL's does, with the same counts every time."""
+@contextlib.contextmanager
+def ras_server():
+    """The address of a server that answers as NCCL's does, with the same counts every time."""
     status = json.dumps(STATUS)
 
     def answer(link):
@@ -77,13 +79,30 @@ def test_a_hang_is_seen_through_ras_alone(tmp_path):
 
     server = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=serve, daemon=True).start()
-    folder = tmp_path / "run"
-    address = f"127.0.0.1:{server.getsockname()[1]}"
-    limits = ("--every", "0.5", "--hang-timeout", "2", "--run-dir", str(folder))
-    done = watch("--ras", address, *limits, cwd=tmp_path)
+    yield f"127.0.0.1:{server.getsockname()[1]}"
     server.shutdown(socket.SHUT_RDWR)
     server.close()
+
+
+def test_a_hang_is_seen_through_ras_alone(tmp_path):
+    folder = tmp_path / "run"
+    limits = ("--every", "0.5", "--hang-timeout", "2", "--run-dir", str(folder))
+    with ras_server() as address:
+        done = watch("--ras", address, *limits, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert "rank 1 is behind" in done.stderr
     verdict = json.loads((folder / "report.json").read_text())["verdict"]
     assert (verdict["status"], verdict["ranks"]) == ("hung", [1])
+
+
+def test_ranks_that_report_nothing_are_watched_through_ras(tmp_path):
+    """A command whose ranks do not load what nccldoctor puts in their way, as `python -E`: reported, and not ended."""
+    folder = tmp_path / "run"
+    with ras_server() as address:
+        job = finish(
+            start(folder, "--hang-timeout", "2", "--", "sleep", "22", NCCL_RAS_ADDR=address), folder
+        )
+    assert job.code == 0
+    assert "rank 1 is behind" in job.errors
+    assert "the job is not ended" in job.errors
+    assert re.findall(r"nccldoctor: (hung|healthy|unknown): ", job.errors)[0] == "hung"
