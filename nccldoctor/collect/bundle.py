@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -71,7 +70,7 @@ def write_outcome(
     exits = [{**asdict(ended), "host": host} for ended in outcome.ended]
     if plan.rank is not None and not exits and outcome.command_code is not None:
         code = outcome.command_code
-        ordered = outcome.stopped_by is not None and code in (-signal.SIGTERM, -signal.SIGKILL)
+        ordered = outcome.stopped_by is not None and code != 0
         exits = [
             {
                 "rank": plan.rank,

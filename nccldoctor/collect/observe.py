@@ -55,6 +55,7 @@ def _look(
         spins=bool(status.get("cuda")),
         place=_place(status),
         gpu=gpu,
+        leaving=bool(status.get("leaving")),
     )
 
 

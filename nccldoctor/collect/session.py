@@ -153,9 +153,10 @@ class Session:
     def _answer_agents(self) -> None:
         while self.intake.asked:
             message, address = self.intake.asked.pop(0)
+            ordered = self.outcome.stopped_by is not None
             if message["kind"] == "failed":
                 failed = [e for e in _ended(message, ()) if e.exit_code]
-                if not self._first:
+                if not self._first and not ordered:
                     self._first = tuple(e.pid for e in failed)
                     self._failed = [replace(e, first=True) for e in failed]
                 if self.outcome.stopped_by is None:
@@ -165,7 +166,7 @@ class Session:
                 self._doomed = [pid for pid, code, _ in message["ranks"].values() if code is None]
                 self._doomed_at = time.monotonic() + self.grace_seconds
             else:
-                ended = _ended(message, self._first)
+                ended = _ended(message, self._first, ordered=ordered)
                 again = {e.pid for e in ended}
                 if any(e.exit_code for e in ended):  # an earlier attempt's failure is the first one
                     ended = [*(e for e in self._failed if e.pid not in again), *ended]
@@ -212,8 +213,14 @@ def _shell_code(code: int) -> int:
     return 128 - code if code < 0 else code
 
 
-def _ended(message: Mapping[str, Any], first: tuple[int, ...]) -> list[Ended]:
-    """The agent's account: {local rank: [process number, exit code or None, rank]}."""
+def _ended(
+    message: Mapping[str, Any], first: tuple[int, ...], *, ordered: bool = False
+) -> list[Ended]:
+    """The agent's account: {local rank: [process number, exit code or None, rank]}.
+
+    `ordered` when the job was being ended already: then no exit is a failure of the rank's own. On several hosts that
+    end a hang together, one loses its peers a moment before its own order comes.
+    """
     found = []
     for local, (pid, code, rank) in sorted(message["ranks"].items(), key=lambda item: int(item[0])):
         if code is None:
@@ -225,9 +232,8 @@ def _ended(message: Mapping[str, Any], first: tuple[int, ...]) -> list[Ended]:
                 pid=pid,
                 exit_code=code,
                 first=pid in first,
-                by_launcher=bool(first)
-                and pid not in first
-                and code in (-signal.SIGTERM, -signal.SIGKILL),
+                by_launcher=pid not in first
+                and (ordered or (bool(first) and code in (-signal.SIGTERM, -signal.SIGKILL))),
             )
         )
     return found

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 _MUTE = 5.0
+_LEAVING = 50.0
+"""An interpreter that is on its way out says nothing more; under load that takes some seconds."""
 _TOLERATED = ("compiling", "checkpointing", "evaluating")
 
 
@@ -53,7 +55,7 @@ class Look:
 
     `moving` changes whenever the main thread's Python does; `waiting` means that it stands inside a collective, a wait
     or a device synchronisation; `stage` is python, torch or group (initialised); `silent` counts seconds without a word.
-    `place` is the user's line, for people; `gpu` is what the rank's own GPU does, None where that is not known.
+    `leaving` when the interpreter is going; `place` is the user's line, for people; `gpu` is what the rank's own GPU does, None where that is not known.
     """
 
     rank: int
@@ -72,6 +74,7 @@ class Look:
     spins: bool = False
     place: str = ""
     gpu: Gpu | None = None
+    leaving: bool = False
 
 
 @dataclass(slots=True)
@@ -175,6 +178,8 @@ class Watchdog:
         phase = next((present[r].phase for r in suspects if present[r].phase in _TOLERATED), None)
         at = tuple((r, present[r].place) for r in suspects if phase and present[r].phase == phase)
         works = any(now - self._tracks[r].active_at < limit / 2 for r in suspects)
+        if any(look.leaving for look in present.values()):
+            limit = max(limit, _LEAVING)
         if phase is not None or (quiet >= limit and works):
             limit = self.limits.busy
         if quiet >= limit:

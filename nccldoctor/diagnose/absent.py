@@ -36,20 +36,20 @@ def without_dump(job: Job) -> Iterable[Found]:
         pending = [r for r, n in lanes.items() if n.completed is None or n.completed < n.issued]
         if not missing or len(pending) < len(lanes) or parted(job, ident):
             continue
-        proved = any(s.strong for s in signs)
-        if len(missing) > len(lanes) or job.partial or not (proved or _stand_alike(lanes, missing)):
-            continue
-        first = lanes[pending[0]]
-        waiting = ranges(places.shown_ranks(comm, pending))
         told = {rank for hang in job.events(HangObserved) for rank in hang.behind}
         named = [r for r in missing if comm.members[r].global_rank in told] or missing
         how = "left no flight recorder"
         if named != missing:  # recorders of another host that are not among these files
             missing, how = named, "did not come, as the watchdog there says"
+        proved = any(s.strong for s in signs)
+        if len(missing) > len(lanes) or job.partial or not (proved or _stand_alike(lanes, missing)):
+            continue
+        first = lanes[pending[0]]
+        waiting, many = ranges(places.shown_ranks(comm, pending)), len(pending) > 1
         culprits = places.shown_ranks(comm, missing)
         yield Found(
             title=(
-                f"{places.name(job, comm, missing)} {how}, while ranks {waiting} wait in "
+                f"{places.name(job, comm, missing)} {how}, while rank{'s' * many} {waiting} wait{'s' * (not many)} in "
                 f"#{first.issued} {first.last} of {comm.name}"
             ),
             evidence=tuple(n.line for n in list(lanes.values())[:3] if n.line is not None),

@@ -207,3 +207,10 @@ def test_a_slow_start_is_said():
     said = announced(looks, 60)
     assert said[0] == (10, "starting: rank 0 set up process groups for 10 s; rank 1 not there yet")
     assert len(said) == 2
+
+
+def test_an_interpreter_on_its_way_out_is_given_time():
+    quick = Limits(skewed=4, symmetric=6)
+    gone = watched(lambda s: [at(0, 5, leaving=True), at(1, 5, leaving=True)], 60, limits=quick)
+    assert first_hang(gone) == 50
+    assert first_hang(watched(lambda s: [at(0, 5), at(1, 5, leaving=True)], 120)) == 90

@@ -178,6 +178,7 @@ class _Reporter:
         import socket
 
         self.stopping = True
+        self.send({"kind": "status", "pid": os.getpid(), "leaving": True})
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wake:
             try:
                 wake.sendto(b"{}", self.socket.getsockname())

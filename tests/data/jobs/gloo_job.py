@@ -1,14 +1,30 @@
 """A small Gloo job on the CPU in which, by its first argument, the last rank goes wrong."""
 
+import io
 import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
 MODE = sys.argv[1]
+
+
+class SlowDisk(io.BytesIO):
+    """Takes so many seconds for its first bytes, and is visibly busy meanwhile."""
+
+    def __init__(self, seconds: float) -> None:
+        self.until = time.monotonic() + seconds
+
+    def write(self, data: bytes) -> int:
+        with Path(os.devnull).open("wb", buffering=0) as sink:
+            while time.monotonic() < self.until:
+                sink.write(bytes(1 << 18))
+                time.sleep(0.02)
+        return super().write(data)
 
 
 def all_reduce(times: int) -> None:
@@ -60,9 +76,7 @@ if MODE == "flood":
     for number in range(40000):
         print(f"line {number} {'x' * 100}")
 if MODE == "checkpoint" and dist.get_rank() == 1:
-    until = time.monotonic() + 7
-    while time.monotonic() < until:
-        torch.save({"weights": torch.ones(1 << 16)}, os.devnull)
+    torch.save({"weights": torch.ones(1 << 16)}, SlowDisk(7))
 if dist.get_rank() == dist.get_world_size() - 1:
     go_wrong()
 all_reduce(2)
