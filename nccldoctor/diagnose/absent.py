@@ -208,7 +208,7 @@ def odd_place(job: Job) -> Iterable[Found]:
             f"ranks {ranges(others)} all stand at {usual}"
         ),
         evidence=(*stands[:4], signs[0].line),
-        confidence=Confidence.LOW,
+        confidence=Confidence.MEDIUM if job.events(HangObserved) else Confidence.LOW,
         ranks=odd,
         hosts=hosts,
         explanation=(

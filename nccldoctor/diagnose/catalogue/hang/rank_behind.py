@@ -12,7 +12,7 @@ RAS lists a minority, which may be the ranks ahead; a single RAS answer of a job
 
 from collections.abc import Iterable, Sequence
 
-from nccldoctor.diagnose import absent, behind, places, standing, stuck
+from nccldoctor.diagnose import absent, behind, departed, places, standing, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.mismatch import fingerprints, parted
 from nccldoctor.diagnose.standing import Node, Wait
@@ -73,7 +73,7 @@ def _absent(job: Job) -> Iterable[Found]:
         told = list(absent.seen(job)) or list(absent.by_stacks(job))
     else:
         told = list(absent.off_record(job))
-    yield from told or absent.odd_place(job)
+    yield from told or list(departed.left_early(job)) or absent.odd_place(job)
 
 
 def _silent(job: Job, wait: Wait, ranks: Sequence[int]) -> tuple[int, ...]:
