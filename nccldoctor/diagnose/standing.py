@@ -186,7 +186,8 @@ def tangle(
     """Follows who waits for whom over all communicators; nodes in `outside` are known not to wait.
 
     A rank that waits in a send or receive is no root, as long as one that does not is left: a small send ends without
-    its receive, so that a receive says more.
+    its receive, so that a receive says more. Where all roots receive from ranks that wait in a collective themselves, the
+    waits go round in a circle.
     """
     edges: dict[Node, list[tuple[Wait, Node]]] = defaultdict(list)
     awaited: dict[Node, list[Wait]] = defaultdict(list)
@@ -205,7 +206,10 @@ def tangle(
         waiting = {t.node for t in kind}
         if left := {n: of for n, of in roots.items() if n not in waiting}:
             return Tangle(left, [], held | waiting)
-    return Tangle(roots, [] if roots else _cycle(edges, awaited), held)
+    peers = {t.node: t.peer for t in pairs if t.receives}
+    if all(n in peers and peers[n] in held for n in roots) and (cycle := _cycle(edges, awaited)):
+        return Tangle({}, cycle, held)
+    return Tangle(roots, [], held)
 
 
 def _cycle(

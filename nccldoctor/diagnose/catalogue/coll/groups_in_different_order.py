@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from nccldoctor.diagnose import places, standing, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
+from nccldoctor.diagnose.left_out import skipper
 from nccldoctor.diagnose.mismatch import parted
 from nccldoctor.diagnose.standing import Node, Wait
 from nccldoctor.diagnose.words import nth, ranges
@@ -42,7 +43,7 @@ def check(job: Job) -> Iterable[Found]:
     )
     known = places.stacks(job)
     use = outside if any(places.waits(s.frames) for s in known.values()) else frozenset[Node]()
-    cycle = standing.tangle(found, use).cycle
+    cycle = standing.tangle(found, use, standing.transfers(job)).cycle
     if len({wait.communicator.id for _, wait, _ in cycle}) < 2:
         return
     signs = stuck.signs(job)
@@ -54,33 +55,52 @@ def check(job: Job) -> Iterable[Found]:
     strong = len(sources) > 1 or any(s.strong for s in signs)
     weak = Confidence.LOW if unproved else Confidence.MEDIUM
     odd = tuple(sorted({r for n in _odd(cycle) if (r := _rank(job, n)) is not None}))
-    if odd:
+    links = "; ".join(_link(job, *link) for link in cycle[:4])
+    explanation = _explanation(job, ranks, signs) + f" {stuck.UNPROVED}" * unproved
+    left_out = skipper(job, cycle)
+    rank = _rank(job, left_out.who) if left_out is not None else None
+    if left_out is not None and rank is not None:
+        title = (
+            f"Rank {rank} left out a call, or makes it later: it came to {_what(left_out.wait)} with one collective fewer "
+            f"behind it than rank {_rank(job, left_out.beside)}; ranks {ranges(ranks)} now wait for each other"
+        )
+        explanation = f"{links[:1].upper()}{links[1:]}. {explanation}"
+        ranks = (rank,)
+    elif odd:
         one = len(odd) == 1
-        who = f"Rank{'s' * (not one)} {ranges(odd)} use{'s' * one} {len(cycle)} communicators in another order than all others"
+        title = (
+            f"Rank{'s' * (not one)} {ranges(odd)} use{'s' * one} {len(cycle)} communicators in another order than all "
+            f"others: {links}"
+        )
+        ranks = odd
     else:
-        who = f"Ranks {ranges(ranks)} wait for each other over {len(cycle)} communicators used in different order"
-    ranks = odd or ranks
+        title = f"Ranks {ranges(ranks)} wait for each other over {len(cycle)} communicators used in different order: {links}"
     yield Found(
-        title=f"{who}: " + "; ".join(_link(job, *link) for link in cycle[:4]),
+        title=title,
         evidence=_evidence(job, cycle, signs),
         confidence=Confidence.HIGH if strong else weak,
         severity=Severity.NOTE if unproved else None,
         ranks=ranks,
         hosts=job.hosts_of_ranks(ranks),
-        explanation=_explanation(job, ranks, signs) + f" {stuck.UNPROVED}" * unproved,
+        explanation=explanation,
     )
 
 
 def _odd(cycle: Sequence[tuple[Node, Wait, Node]]) -> set[Node]:
-    """The few that are ahead on one communicator and behind on the other, where most have them the other way round."""
+    """Of the processes in both communicators, the few that are ahead on one and behind on the other, against most."""
     if len(cycle) != 2:
         return set()
-    for wait, other in ((cycle[0][1], cycle[1][1]), (cycle[1][1], cycle[0][1])):
-        behind = {standing.node(wait.communicator, r) for r in wait.behind}
-        ahead = {standing.node(other.communicator, r) for r in other.waiting}
-        if behind == ahead and 2 * len(behind) < len(wait.standing.lanes):
-            return behind
-    return set()
+    first, second = cycle[0][1], cycle[1][1]
+    shared = _nodes(first, first.standing.lanes) & _nodes(second, second.standing.lanes)
+    behind = _nodes(first, first.behind) & shared
+    others = _nodes(second, second.behind) & shared
+    if behind | others != shared or behind & others or len(behind) == len(others):
+        return set()
+    return min(behind, others, key=len)
+
+
+def _nodes(wait: Wait, ranks: Iterable[int]) -> set[Node]:
+    return {standing.node(wait.communicator, rank) for rank in ranks}
 
 
 def _rank(job: Job, node: Node) -> int | None:
@@ -88,10 +108,14 @@ def _rank(job: Job, node: Node) -> int | None:
 
 
 def _link(job: Job, source: Node, wait: Wait, target: Node) -> str:
+    return f"rank {_rank(job, source)} is in {_what(wait)}, which rank {_rank(job, target)} has not called"
+
+
+def _what(wait: Wait) -> str:
     call = wait.standing.call(wait.standing.ordinal)
     return (
-        f"rank {_rank(job, source)} is in {f'{call}, ' if call else ''}the {nth(wait.standing.ordinal)} collective of "
-        f"{wait.communicator.name}, which rank {_rank(job, target)} has not called"
+        f"{f'{call}, ' if call else ''}the {nth(wait.standing.ordinal)} collective of "
+        f"{wait.communicator.name}"
     )
 
 

@@ -48,6 +48,8 @@ def _of_its_own(job: Job) -> list[Transfer]:
     """The transfers that do not follow from a rank which is behind in a collective and waits for nobody."""
     pairs = standing.transfers(job)
     tangle = standing.tangle(standing.waits(job), transfers=pairs)
+    if tangle.cycle:
+        return [t for t in job.transfers if _owing(job, t) not in tangle.held]
     if not tangle.roots or any(h.node in tangle.roots for h in pairs):
         return list(job.transfers)
     return [t for t in job.transfers if _owing(job, t) not in (*tangle.roots, *tangle.held)]
