@@ -91,3 +91,19 @@ def test_every_output_names_what_was_not_read(good: Path, tmp_path: Path) -> Non
     _run("parse", str(good), "gone.log", "--html", str(page), "--markdown", str(ticket))
     for file in (page, ticket):
         assert "Not read: gone.log (there is no such file)" in file.read_text("utf-8")
+
+
+def test_help_loads_little() -> None:
+    """What --help takes is click's own time; the commands, and all that they need, are not loaded for it."""
+    program = (
+        "import sys; from nccldoctor.cli import main; main(['--help'], standalone_mode=False);"
+        "print(sorted(n for n in sys.modules if n.startswith('nccldoctor') or n in"
+        " ('rich', 'jinja2', 'pyparsing', 'zstandard', 'pathlib', 'multiprocessing')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path = {sys.path!r}; {program}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.rstrip().endswith("['nccldoctor', 'nccldoctor.cli', 'nccldoctor.errors']")
