@@ -3,15 +3,18 @@
     python benchmarks/generate.py FOLDER --hosts 16 --ranks 8 --calls 35000
 
 A job has hosts × ranks processes with three communicators each: all ranks, the ranks of a host, and one rank of every
-host. All ranks of a communicator make the same calls, but for the faults asked for: `--stop 7:900` (rank 7 stops before
+host; with `--experts 16` also those of 16 ranks in a row, for expert parallelism. What is wrong with it is written beside
+the folder, as FOLDER.truth.json. All ranks of a communicator make the same calls, but for the faults asked for: `--stop 7:900` (rank 7 stops before
 its call 900), `--wrong 7:900` (its call 900 has one element more), `--lose 7:900` (the line of that call is missing).
 """
 
 import argparse
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 STEP = 256
 """Calls in one training step; every step makes the same calls."""
@@ -78,8 +81,8 @@ def head(host: int, device: int) -> str:
     return f"node-{host:04d}:{pid}:{pid} [{device}] NCCL INFO "
 
 
-def plan(seed: int) -> list[tuple[str, str, int, int, int, int]]:
-    """One step: (op, which communicator, count, datatype, redop, root)."""
+def plan(seed: int, experts: int = 0) -> list[tuple[str, str, int, int, int, int]]:
+    """One step: (op, which communicator, count, datatype, redop, root); with experts, every eighth call is theirs."""
     choose = random.Random(seed)
     sizes = [1, 4096, 16384, 1 << 20, 3 << 20, 25 << 20]
     calls = []
@@ -90,12 +93,30 @@ def plan(seed: int) -> list[tuple[str, str, int, int, int, int]]:
         ]
         redop = choose.choice([0, 0, 4]) if op in ("AllReduce", "ReduceScatter") else 0
         calls.append((op, which, choose.choice(sizes), choose.choice([7, 9]), redop, 0))
+    if experts:
+        for at in range(0, STEP, 8):
+            calls[at] = ("AllGather" if at % 16 else "ReduceScatter", "experts", 4096, 9, 0, 0)
     return calls
 
 
-def ranks(hosts: int, per_host: int, seed: int, front: str, suffix: str) -> Iterator[Rank]:
+def truth(hosts: int, per_host: int, calls: int, seed: int, faults: Faults, experts: int) -> dict[str, Any]:  # fmt: skip
+    """What a diagnosis has to find: each fault with its rank, its communicator, and its call's number there."""
+    step = plan(seed, experts)
+    found = []
+    for kind in ("stop", "wrong", "lose"):
+        for rank, call in sorted(getattr(faults, kind).items()):
+            which = step[call % STEP][1]
+            of_step = [other[1] for other in step].count(which)
+            ordinal = call // STEP * of_step + [o[1] for o in step[: call % STEP]].count(which)
+            found.append({"kind": kind, "rank": rank, "call": call, "communicator": which, "ordinal": ordinal})  # fmt: skip
+    return {"ranks": hosts * per_host, "hosts": hosts, "calls": calls, "experts": experts, "faults": found}  # fmt: skip
+
+
+def ranks(
+    hosts: int, per_host: int, seed: int, front: str, suffix: str, experts: int = 0
+) -> Iterator[Rank]:
     """All processes of the job."""
-    step = plan(seed)
+    step = plan(seed, experts)
     for number in range(hosts * per_host):
         host, device = divmod(number, per_host)
         choose = random.Random(seed * 7919 + number)
@@ -104,6 +125,8 @@ def ranks(hosts: int, per_host: int, seed: int, front: str, suffix: str) -> Iter
             "host": (device, per_host, 1 + host),
             "column": (host, hosts, 1001 + device),
         }
+        if experts:
+            seats["experts"] = (number % experts, experts, 5001 + number // experts)
         comms = {
             which: (f"0x55d{choose.getrandbits(32):08x}0", f"0x{seed:x}{which_id:08x}", seat, size)
             for which, (seat, size, which_id) in seats.items()
@@ -233,6 +256,9 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=8, help="of each host")
     parser.add_argument("--calls", type=int, default=35_000, help="of each rank")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--experts", type=int, default=0, help="ranks that share experts, 0 for none"
+    )
     parser.add_argument("--layout", choices=["files", "stream", "subsystems"], default="files")
     parser.add_argument("--stamps", action="store_true", help="another time on every line")
     parser.add_argument("--rccl", action="store_true", help="with RCCL's two fields more")
@@ -246,7 +272,14 @@ def main() -> None:
         return
     faults = Faults(_pairs(options.stop), _pairs(options.wrong), _pairs(options.lose))
     suffix = " task 0 globalrank {rank}" if options.rccl else ""
-    every = list(ranks(options.hosts, options.ranks, options.seed, "", suffix))
+    if options.experts and options.hosts * options.ranks % options.experts:
+        parser.error("--experts has to divide the number of ranks")
+    every = list(ranks(options.hosts, options.ranks, options.seed, "", suffix, options.experts))
+    known = truth(
+        options.hosts, options.ranks, options.calls, options.seed, faults, options.experts
+    )
+    beside = options.folder.with_name(f"{options.folder.name}.truth.json")
+    beside.write_text(json.dumps(known, indent=1) + "\n")
     if options.layout == "files":
         write_files(options.folder, every, options.calls, faults, options.stamps)
     else:

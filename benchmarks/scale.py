@@ -6,6 +6,7 @@ python benchmarks/scale.py --large 1024 --megabytes 1000
 
 import argparse
 import json
+import os
 import random
 import resource
 import shutil
@@ -136,24 +137,26 @@ def confusion(faults: int, healthy: int, calls: int, seed: int, keep: Path | Non
     print(f"{len(cases)} jobs with {ranks} ranks in {time.perf_counter() - began:.0f} s")
 
 
-def large(ranks: int, megabytes: int, workers: int, where: Path) -> None:
-    """Times a job with three communicators a rank, of which one rank stops, from files to report."""
+def large(ranks: int, megabytes: int, workers: int, where: Path, experts: int) -> None:
+    """Times a job with three communicators a rank (four with experts), of which one rank stops, from files to report."""
     folder = Path(tempfile.mkdtemp(dir=where))
     calls = megabytes * 1_000_000 // (ranks * 232)
     culprit = ranks * 5 // 7
-    made = generate.ranks(ranks // 8, 8, 1, "", "")
+    faults = generate.Faults(stop={culprit: calls - 7})
+    truth = generate.truth(ranks // 8, 8, calls, 1, faults, experts)["faults"][0]
+    made = generate.ranks(ranks // 8, 8, 1, "", "", experts)
     try:
-        generate.write_files(folder, made, calls, generate.Faults(stop={culprit: calls - 7}), False)  # type: ignore[arg-type]
+        generate.write_files(folder, made, calls, faults, False)  # type: ignore[arg-type]
         (folder / "rank0.out").write_text(WATCHDOG.format(rank=0))
         size = sum(f.stat().st_size for f in folder.iterdir())
         inputs = doctor.gather([str(folder)])
-        began = time.perf_counter()
+        began, spent = time.perf_counter(), _processor_seconds()
         with doctor.engine(inputs, workers) as executor:
             digests = doctor.digest(inputs, executor)
-        parsed = time.perf_counter() - began
-        began = time.perf_counter()
+        parsed, parsing = time.perf_counter() - began, _processor_seconds() - spent
+        began, spent = time.perf_counter(), _processor_seconds()
         report = doctor.conclude(digests)
-        concluded = time.perf_counter() - began
+        concluded, concluding = time.perf_counter() - began, _processor_seconds() - spent
         began = time.perf_counter()
         doctor.write_reports(report, html=folder / "r.html", json=folder / "r.json")
         written = time.perf_counter() - began
@@ -164,11 +167,17 @@ def large(ranks: int, megabytes: int, workers: int, where: Path) -> None:
         resource.getrusage(who).ru_maxrss / 1024
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
-    print(f"{ranks} ranks × 3 communicators, {calls} calls each, {size / 1e9:.2f} GB, {workers} workers")  # fmt: skip
-    print(f"parse {parsed:.1f} s = {size / parsed / 1e6:.0f} MB/s; 20 GB would take {20e9 / size * parsed:.0f} s")  # fmt: skip
-    print(f"correlate and diagnose {concluded:.1f} s, report {written:.1f} s (HTML {sizes[0]:.1f} MB, JSON {sizes[1]:.1f} MB)")  # fmt: skip
+    print(f"{ranks} ranks × {4 if experts else 3} communicators, {calls} calls each, {size / 1e9:.2f} GB, {workers} workers")  # fmt: skip
+    print(f"parse {parsed:.1f} s = {size / parsed / 1e6:.0f} MB/s; {parsing:.1f} s of the processors; 20 GB would take {20e9 / size * parsed:.0f} s ({20e9 / size * parsing:.0f} s)")  # fmt: skip
+    print(f"correlate and diagnose {concluded:.1f} s ({concluding:.1f} s of the processors), report {written:.1f} s (HTML {sizes[0]:.1f} MB, JSON {sizes[1]:.1f} MB)")  # fmt: skip
     print(f"peak memory {own:.0f} MiB, of a worker {children:.0f} MiB")
-    print(f"rank {culprit} stops; verdict: {report.verdict.code} {report.verdict.ranks} {report.verdict.headline}")  # fmt: skip
+    print(f"rank {culprit} stops before #{truth['ordinal']} of its communicator {truth['communicator']!r}; verdict: {report.verdict.code} {report.verdict.ranks} {report.verdict.headline}")  # fmt: skip
+
+
+def _processor_seconds() -> float:
+    """Of this process and those that it has waited for."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def main() -> None:
@@ -181,13 +190,16 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a folder for the logs of wrong verdicts")
     parser.add_argument("--large", type=int, metavar="RANKS")
     parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument(
+        "--experts", type=int, default=0, help="ranks of --large that share experts"
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--where", type=Path, default=Path(tempfile.gettempdir()))
     options = parser.parse_args()
     if options.faults or options.healthy:
         confusion(options.faults, options.healthy, options.calls, options.seed, options.keep)
     if options.large:
-        large(options.large, options.megabytes, options.workers, options.where)
+        large(options.large, options.megabytes, options.workers, options.where, options.experts)
 
 
 if __name__ == "__main__":
