@@ -28,7 +28,7 @@ confirm = (
     "export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=/tmp/nccl_debug_%h_%p.log  # all ranks, then run again: the first WARN has the reason; search its words in https://github.com/NVIDIA/nccl/issues",
 )
 remedy = (
-    "nccldoctor run --fallback train.py  # tries one setting at a time and names the layer at fault; costs one short run each",
+    "nccldoctor run --fallback probe train.py  # tries one setting at a time and names the layer at fault; costs one short run each",
 )
 _RESULTS = {
     1: "unhandled CUDA error",
