@@ -62,6 +62,12 @@ def _nothing(jobs: Sequence[Job]) -> Verdict | None:
             f"NCCL {', '.join(ran)} ran and warned of nothing, but at this log level it tells no more",
             _LOG_MORE,
         )
+    if any(job.has(Evidence.HOST_STATE, Evidence.KERNEL) for job in jobs):
+        return _unknown(
+            "These files tell of a machine, in which no fault is found, and of no job on it",
+            "nccldoctor probe --quick",
+            "nccldoctor parse FOLDER-WITH-LOGS",
+        )
     return _unknown(
         "Nothing in these files tells of an NCCL or PyTorch-distributed job",
         _RUN,
