@@ -49,7 +49,7 @@ def check(job: Job) -> Iterable[Found]:
         yield told_by(
             job,
             events,
-            f"{who(job, events, 'The job')}: {variable}={found[0].value} turns off {switch.what} ({switch.cost})",
+            f"{who(job, events, 'The job')}: {variable}={found[0].value} turns off {switch.what}: {switch.cost}",
             evidence=lines([*events[:2], *proof[:2]]),
             severity=Severity.WARNING if proof else Severity.NOTE,
             confidence=Confidence.HIGH if proof else Confidence.MEDIUM,
