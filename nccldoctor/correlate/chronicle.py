@@ -24,7 +24,10 @@ _TOLD: dict[type[Event], tuple[str, Callable[[Any], str]]] = {
     trouble.AllocationFailed: ("error", lambda e: f"cannot allocate {e.memory} memory"),
     trouble.SharedMemoryFailed: ("error", lambda e: f"shared memory fails: {e.reason or ''}"),
     torch.WatchdogTimeout: ("error", lambda e: f"times out in {e.op} #{e.sequence}"),
-    torch.WatchdogStuck: ("error", lambda e: f"watchdog stuck for {e.seconds} s"),
+    torch.WatchdogStuck: (
+        "error",
+        lambda e: "watchdog stuck" + f" for {e.seconds} s" * bool(e.seconds),
+    ),
     torch.FingerprintMismatch: ("error", lambda e: f"calls {e.op} while others call {e.other_op}"),
     torch.BackendError: ("error", lambda e: f"NCCL error: {e.error}"),
     torch.PythonException: ("error", lambda e: f"raises {e.type}: {e.message}"),

@@ -68,6 +68,13 @@ def _nothing(jobs: Sequence[Job]) -> Verdict | None:
             "nccldoctor probe --quick",
             "nccldoctor parse FOLDER-WITH-LOGS",
         )
+    if any(job.has(Evidence.NCCL_LOG) for job in jobs) and not any(
+        job.events(Warned) for job in jobs
+    ):
+        return _unknown(
+            "NCCL's lines in these files warn of nothing, and do not tell which ranks there are",
+            _LOG_MORE,
+        )
     return _unknown(
         "Nothing in these files tells of an NCCL or PyTorch-distributed job",
         _RUN,

@@ -234,7 +234,7 @@ class Job:
 
     def hosts_of(self, events: Iterable[Event]) -> tuple[str, ...]:
         """The hosts that wrote these events, sorted, without the unknown ones."""
-        return tuple(sorted({h for e in events if (h := self.host_of(e)) is not None}))
+        return tuple(sorted({h for e in events if (h := self.host_of(e))}))
 
     def communicator(self, ident: str) -> Communicator:
         return self._communicator[ident]

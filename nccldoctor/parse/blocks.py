@@ -14,7 +14,7 @@ _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: ?(?P<message>.*))?$")
 _THREAD = re.compile(
     r"^(?:(?:Current thread|Thread) (?P<thread>0x[0-9a-f]+) \[?.{0,80}?|Stack )\(most recent call first\):"
 )
-_FIELD = re.compile(r"^\s+(?P<name>host|rank|exitcode)\s+: (?P<value>.*)$")
+_FIELD = re.compile(r"^\s+(?P<name>time|host|rank|exitcode)\s+: (?P<value>.*)$")
 _FAILED = re.compile(
     r"failed \(exitcode: (?P<code>-?\d{1,9})\) local_rank: (?P<local>\d{1,9}) \(pid: (?P<pid>\d{1,9})\)"
 )
@@ -91,9 +91,17 @@ class Blocks:
                 ended_local_rank=int(failed["local"]),
                 ended_pid=int(failed["pid"]),
             )
-        elif (entry := _FIELD.match(text)) and key in self._root_cause and entry["name"] == "host":
+        elif (
+            (entry := _FIELD.match(text))
+            and key in self._root_cause
+            and entry["name"]
+            in (
+                "time",
+                "host",
+            )
+        ):
             self._open[key] = _Open("agent", line, speaker, first=self._root_cause[key])
-            self._open[key].values["host"] = entry["value"].strip()
+            self._open[key].values[entry["name"]] = entry["value"].strip()
 
     @staticmethod
     def _continue(block: _Open, text: str) -> tuple[bool, bool]:
@@ -157,6 +165,7 @@ def _ended(block: _Open) -> Iterator[Event]:
         ended_local_rank=int(rank[2]),
         ended_pid=int(code[2]) if code[2] else None,
         ended_host=block.values.get("host"),
+        ended_at=block.values.get("time"),
         first=block.first,
         by_launcher=exit_code == -15 and not block.first,
     )

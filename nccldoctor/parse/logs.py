@@ -48,6 +48,12 @@ _NAMED = re.compile(r"\s*nccl[A-Z]\w{1,30}: ")
 _LAST_ERROR = "Last error:"
 _LAST_WORDS = -1
 _NO_WORDS = re.compile(r"Exception raised from |Traceback |\[|frame #|File \"")
+_SAYS_HOST = re.compile(
+    r"(?:srun: error: (?=\S{1,80}: tasks? \d))?(?P<host>[\w.\-]{1,80}): (?:tasks? [\d,\-]{1,80}: |Test (?:CUDA|NCCL) failure )"
+)
+"""Slurm's and nccl-tests' words begin with the host."""
+_REPEATED = re.compile(r" ?\[repeated \d{1,9}x across cluster\]")
+"""What Ray adds to the one of many like lines that it shows."""
 _WORLD = re.compile(r"\(default_pg\) Rank (\d{1,7})\]")
 _C10 = re.compile(r"^\[[IWEF]\d*(?: [\d:.]+)? [\w./]+:\d+\] ?")
 
@@ -166,6 +172,10 @@ class _Reader:
         """Reads one line; says what all lines of its shape are, where that can be said."""
         line = Line(self._source.path, number, text[:KEPT_TEXT])
         rest, speaker = self._prefixes.peel(text)
+        if "x across cluster]" in rest and (repeated := _REPEATED.search(rest)):
+            if event := _text().match(rest[repeated.start() :], line, speaker):
+                self._keep(event, rest)
+            text = rest = rest[: repeated.start()]
         records = split_records(rest, speaker, self._hosts) if may_hold_record(rest) else []
         if not records:
             return self._text_line(rest, line, speaker)
@@ -186,6 +196,8 @@ class _Reader:
         key = _key(speaker)
         if speaker.rank is None and "(default_pg) Rank " in text:
             speaker = _of_the_world(text, speaker)
+        if speaker.host is None and (told_by := _SAYS_HOST.match(text)):
+            speaker = replace(speaker, host=told_by["host"])
         boring = not self._blocks.open
         if speaker.rank is not None and speaker.rank not in self._heard:
             self._heard.add(speaker.rank)

@@ -57,9 +57,9 @@ class DumpSignal(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchdogStuck(Event):
-    """`ProcessGroupNCCL's watchdog got stuck for 480 seconds …`."""
+    """`ProcessGroupNCCL's watchdog got stuck for 480 seconds …`, `Heartbeat monitor timed out!`."""
 
-    seconds: int
+    seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +172,7 @@ class ProcessEnded(Event):
     ended_local_rank: int | None = None
     ended_pid: int | None = None
     ended_host: str | None = None
+    ended_at: str | None = None
     first: bool = False
     by_launcher: bool = False
 

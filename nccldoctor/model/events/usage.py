@@ -79,6 +79,7 @@ class FatalSignal(Event):
     signal: int
     library: str | None = None
     fallen_pid: int | None = None
+    fallen_host: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,13 +120,13 @@ TEXT = [
     Pattern(
         usage.FatalSignal,
         "Signal: ",
-        r"(?:^|\[[\w.\-]{1,80}:(?P<fallen_pid>\d{1,10})\] |\] )Signal: (?:Segmentation fault|Aborted|Bus error|Floating point exception) \((?P<signal>\d+)\)",
+        r"(?:^|\[(?P<fallen_host>[\w.\-]{1,80}):(?P<fallen_pid>\d{1,10})\] |\] )Signal: (?:Segmentation fault|Aborted|Bus error|Floating point exception) \((?P<signal>\d+)\)",
         {"Open MPI": "[gpu-1:20931] Signal: Segmentation fault (11)"},
     ),
     Pattern(
         usage.FatalSignal,
         "Caught signal ",
-        r"(?:\[[\w.\-]+:(?P<fallen_pid>\d+):\d+:\d+\] )?Caught signal (?P<signal>\d+) \(",
+        r"(?:\[(?P<fallen_host>[\w.\-]+):(?P<fallen_pid>\d+):\d+:\d+\] )?Caught signal (?P<signal>\d+) \(",
         {
             "UCX": "[gpu-1:20931:0:20931] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x8)"
         },

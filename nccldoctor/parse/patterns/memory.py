@@ -162,6 +162,12 @@ TEXT = [
     ),
     Pattern(
         state.OomKilled,
+        ": Out Of Memory",
+        r"^srun: error: [\w.\-]+: tasks? [\d,\-]+: Out Of Memory",
+        {"Slurm, the task": "srun: error: gpu-1: task 3: Out Of Memory"},
+    ),
+    Pattern(
+        state.OomKilled,
         "OOMKilled",
         r"(?:[Rr]eason:?\s+\"?OOMKilled|\bOOMKilled\b\"?: ?true)",
         {"kubectl": "      Reason:       OOMKilled", "docker": '        "OOMKilled": true,'},

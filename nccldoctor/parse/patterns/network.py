@@ -240,6 +240,16 @@ NCCL = [
 
 TEXT = [
     Pattern(
+        fabric.LibfabricFailed,
+        "<warn> ",
+        r"libfabric:\d+:\d+:\w*:efa:cq:\w+\(\):\d+<warn> (?:\w+: )?(?P<reason>err: \d+, (?:message|prov_err): [^(]{1,80}?)"
+        r"(?: \(\d+\)| My EFA addr.*)?$",
+        {
+            "1.18+": "libfabric:4517:1708520807::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: Invalid address My EFA addr: fi_addr_efa://[fe80::1]:0:7 My host id: i-0 Peer EFA addr: fi_addr_efa://[fe80::2]:0:9 Peer host id: i-1 (7)",
+            "before": "libfabric:35:1668017255::efa:cq:rxr_cq_write_tx_error():243<warn> rxr_cq_write_tx_error: err: 20, prov_err: Not a directory (20)",
+        },
+    ),
+    Pattern(
         fabric.VerbFailed,
         "UCX",
         r"UCX +ERROR (?P<detail>\S+): (?P<call>ibv_\w+)\(\) failed: (?P<reason>[^.]+)",

@@ -110,6 +110,20 @@ TEXT = [
         },
     ),
     Pattern(
+        torch.WatchdogStuck,
+        "Heartbeat monitor timed out",
+        r"Heartbeat monitor timed out! Process will be terminated",
+        {
+            "2.2-2.5": "[PG 0 Rank 1] Heartbeat monitor timed out! Process will be terminated after dumping debug info. workMetaList_.size()=103"
+        },
+    ),
+    Pattern(
+        torch.WatchdogStuck,
+        "detected no heartbeat of its watchdog",
+        r"detected no heartbeat of its watchdog",
+        {"2.4+": "[PG 3 Rank 7] First PG on this rank that detected no heartbeat of its watchdog."},
+    ),
+    Pattern(
         torch.FingerprintMismatch,
         "Detected mismatch between collectives on ranks",
         r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\((?:SequenceNumber=(?P<sequence>\d+),? ?)?OpType=(?P<op>\w+)"
@@ -131,9 +145,10 @@ TEXT = [
     Pattern(
         torch.BackendError,
         "NCCL error in: ",
-        r"NCCL error in: \S+:\d+, (?P<error>[^,(]+?)(?: \(run with NCCL_DEBUG=\w+ for details\))?, NCCL version (?P<nccl_version>\S+)",
+        r"NCCL error in: \S+:\d+, (?P<error>[^,(]+?)(?: \(run with NCCL_DEBUG=\w+ for details\))?(?:, NCCL version (?P<nccl_version>\S+)|\s*$)",
         {
             "1.13+": "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:3135, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.28.9",
+            "1.0": "what():  NCCL error in: /pytorch/torch/lib/c10d/../c10d/NCCLUtils.hpp:29, unhandled cuda error",
             "2.0": "NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1333, unhandled system error, NCCL version 2.18.6",
         },
     ),
@@ -160,6 +175,15 @@ TEXT = [
         r"\bnccl[A-Z]\w+ failed: (?P<error>unhandled cuda error|unhandled system error|internal error|invalid argument"
         r"|invalid usage|remote process exited or there was a network error)",
         {"Horovod": "ncclCommInitRank failed: unhandled system error"},
+    ),
+    Pattern(
+        torch.BackendError,
+        "NCCL: ",
+        r"\bNCCL: (?P<error>unhandled cuda error|unhandled system error|internal error|invalid argument|invalid usage"
+        r"|remote process exited or there was a network error)",
+        {
+            "TensorFlow": "(5) INTERNAL:  NCCL: unhandled system error. Set NCCL_DEBUG=WARN for detail."
+        },
     ),
     *(
         Pattern(

@@ -46,9 +46,10 @@ def check(job: Job) -> Iterable[Found]:
         first = killed[0]
         process = f" process {first.killed_pid}" if first.killed_pid else " a process of the job"
         name_ = f" ({first.process_name})" if first.process_name else ""
+        where = f" on {hosts[0]}" if len(hosts) == 1 else ""
         rank = f"Rank {ranks[0]}: " if len(ranks) == 1 else ""
         yield Found(
-            title=f"{rank}the out-of-memory killer ended{process}{name_}",
+            title=f"{rank}the out-of-memory killer ended{process}{name_}{where}",
             evidence=lines([*killed, *failed]),
             ranks=ranks,
             hosts=hosts,

@@ -6,14 +6,14 @@ so that a failure which nobody has described yet is not taken for health.
 Not a fault: a WARN that nothing follows and after which the communicator is built.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommComplete, CommStart, NetworkChosen
 from nccldoctor.model.events.torch import BackendError
-from nccldoctor.model.events.trouble import QUOTED, ErrorReturned, Warned
+from nccldoctor.model.events.trouble import QUOTED, CudaFailure, ErrorReturned, Warned
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 
@@ -47,6 +47,7 @@ def check(job: Job) -> Iterable[Found]:
     failed = {p.id for e in returned if (p := job.process_of(e))}
     fatal = [e for e in warned if (p := job.process_of(e)) and p.id in failed]
     errors = job.events(BackendError)
+    cuda = [e.reason for e in job.events(CudaFailure)]
     if not fatal and not errors and not (returned and not job.events(CommComplete)):
         return
     first: Event
@@ -54,11 +55,12 @@ def check(job: Job) -> Iterable[Found]:
         first, why = fatal[0], fatal[0].message[:200]
     elif errors:
         quoted = [e for e in warned if e.place == QUOTED] or warned
-        last = quoted[0].message[:200] if quoted else ""
+        last = quoted[0].message[:200] if quoted else _cuda(cuda)
         first, why = errors[0], last or f"{errors[0].error}, and the log does not say why"
     else:
         first, why = returned[0], _RESULTS.get(returned[0].result, "an error")
-        why += f" at {returned[0].place}, and the log does not say why"
+        why += f" at {returned[0].place}"
+        why += f": {_cuda(cuda)}" if cuda else ", and the log does not say why"
     same = [e for e in (*fatal, *errors, *returned) if type(e) is type(first)]
     yield told_by(
         job,
@@ -67,6 +69,10 @@ def check(job: Job) -> Iterable[Found]:
         evidence=lines([first, *warned[:1], *errors[:1], *returned[:1]]),
         confidence=Confidence.LOW,
     )
+
+
+def _cuda(reasons: Sequence[str]) -> str:
+    return f"Cuda failure '{reasons[0][:200]}'" if reasons else ""
 
 
 def _went_on(job: Job, error: ErrorReturned) -> bool:

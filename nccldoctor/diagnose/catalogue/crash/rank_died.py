@@ -24,6 +24,7 @@ from nccldoctor.model.events.state import (
     WorkerLost,
 )
 from nccldoctor.model.events.torch import (
+    BackendError,
     FingerprintMismatch,
     ProcessEnded,
     PythonException,
@@ -82,10 +83,20 @@ def check(job: Job) -> Iterable[Found]:
         yield _raised(job, own)
     elif lost := job.events(WorkerLost):
         yield _lost(job, lost)
-    elif struck := [e for e in job.events(FatalSignal) if e.library is None]:
+    elif struck := _struck_down(job):
         yield _struck(job, struck)
     else:
         yield from _unreachable(job)
+
+
+def _struck_down(job: Job) -> list[FatalSignal]:
+    """Faults that are told of; an abort after NCCL's error is how C++ ends a program that does not catch it."""
+    caught = bool(job.events(BackendError))
+    return [
+        e
+        for e in job.events(FatalSignal)
+        if e.library is None and not (caught and e.signal == signal.SIGABRT)
+    ]
 
 
 def _struck(job: Job, struck: Sequence[FatalSignal]) -> Found:
@@ -97,13 +108,15 @@ def _struck(job: Job, struck: Sequence[FatalSignal]) -> Found:
         sent = f"signal {first.signal}"
     pid = f" (pid {first.fallen_pid})" if first.fallen_pid is not None else ""
     full = sent == "SIGBUS"
+    ranks = job.ranks_of([first])
+    hosts = job.hosts_of([first]) or ((first.fallen_host,) if first.fallen_host else ())
     return Found(
-        title=f"{who(job, [first], 'A process')}{pid} died of {sent}"
+        title=f"{who_ranks(ranks, hosts, 'A process')}{pid} died of {sent}"
         + (": mostly a shared-memory file that found no room" if full else ""),
         evidence=lines(struck),
         confidence=Confidence.MEDIUM,
-        ranks=job.ranks_of([first]),
-        hosts=job.hosts_of([first]),
+        ranks=ranks,
+        hosts=hosts,
         remedy=("df -h /dev/shm  # full? then docker run --shm-size=16g …", *confirm)
         if full
         else (),
@@ -158,7 +171,8 @@ def _ended(job: Job, ended: Sequence[ProcessEnded], own: Sequence[PythonExceptio
     # nccldoctor's own notes (line 0) know all attempts; a launcher's table tells of its last one.
     # Each host has a first one of its own: where one only followed (it lost its peer), another's counts.
     firsts = sorted(
-        (e for e in ended if e.first), key=lambda e: (e.line.number > 0, _follows(job, e, own))
+        (e for e in ended if e.first),
+        key=lambda e: (e.line.number > 0, _follows(job, e, own), e.ended_at or ""),
     )
     first = firsts[0] if firsts else min(ended, key=_order)
     rank = _rank_of(job, first)

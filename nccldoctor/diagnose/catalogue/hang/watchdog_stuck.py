@@ -32,18 +32,21 @@ def check(job: Job) -> Iterable[Found]:
     """One finding for all ranks that say so."""
     events = job.events(WatchdogStuck)
     if events:
+        seconds = max(e.seconds or 0 for e in events)
+        long = f" for {seconds} s" if seconds else ""
         yield told_by(
             job,
             events,
-            f"{who(job, events)}: PyTorch's watchdog made no progress for {events[0].seconds} s: a CUDA call or "
+            f"{who(job, events)}: PyTorch's watchdog made no progress{long}: a CUDA call or "
             "the GIL holds it, no collective timed out",
         )
 
 
 fires_on = {
+    "2.2-2.5, not the last line": "[rank4]:[E ProcessGroupNCCL.cpp:1316] [PG 5 Rank 0] Heartbeat monitor timed out! Process will be terminated after dumping debug info. workMetaList_.size()=2",
     "2.3+": (
         "[rank2]:[E1130 03:56:21.531759876 ProcessGroupNCCL.cpp:689] [PG ID 0 PG GUID 0 Rank 2] ProcessGroupNCCL's "
         "watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives."
-    )
+    ),
 }
 silent_on = {"a collective's time-out": "[rank0]: Watchdog preparing to dump"}

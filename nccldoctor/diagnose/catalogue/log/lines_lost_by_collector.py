@@ -15,7 +15,7 @@ from nccldoctor.model.job import Evidence, Job
 
 code = "LOG05"
 name = "lines-lost-by-collector"
-severity = Severity.WARNING
+severity = Severity.NOTE
 needs = (Evidence.OUTPUT, Evidence.NCCL_LOG)
 explains = ("LOG01",)
 confirm = ("grep -c 'repeated\\|Suppressed\\|rate-limit' LOG  # how much was left out",)
