@@ -256,6 +256,32 @@ def test_opposite_order_of_two_groups() -> None:
     assert verdict(found) == ("COLL03", (0, 1))
 
 
+def _mesh(rank: int, skips: int | None = None, stuck: bool = False) -> list[Entry]:
+    """Two steps over a tensor group ([0, 1], [2, 3]) and a data group ([0, 2], [1, 3]), then all together."""
+    tensor = {"process_group": (str(1 + rank // 2), "tp"), "pg_id": 1}
+    data = {"process_group": (str(3 + rank % 2), "dp"), "pg_id": 2}
+    made = [[entry("all_reduce", s, **tensor), entry("all_reduce", s, **data)] for s in (1, 2)]
+    if skips is not None:
+        del made[skips][0]
+        made[1][0]["collective_seq_id"] = 1
+    return [e for step in made for e in step][: -1 if stuck else None]
+
+
+def test_a_call_left_out_in_a_mesh_goes_round_in_a_circle_of_three() -> None:
+    """Rank 2 leaves out a call of its tensor group, and comes early to the call of all."""
+    together = entry("all_reduce", 1, input_sizes=[[9]], output_sizes=[[9]])
+    groups = {"0": range(4), "1": (0, 1), "2": (2, 3), "3": (0, 2), "4": (1, 3)}
+    ranks = [
+        [*_mesh(0), together],
+        _mesh(1),
+        [*_mesh(2, skips=0), together],
+        _mesh(3, stuck=True),
+    ]
+    found = of_ranks(*ranks, groups=groups)
+    assert verdict(found) == ("COLL03", (2,))
+    assert "Rank 2 left out a call" in found.verdict.headline
+
+
 def test_versions_that_differ_and_torn_and_empty_dumps() -> None:
     full = [entry("all_reduce", n) for n in range(1, 30)]
     groups = {"0": range(4)}
