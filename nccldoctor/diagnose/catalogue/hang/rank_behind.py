@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from nccldoctor.diagnose import absent, behind, departed, places, standing, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.mismatch import fingerprints, parted
+from nccldoctor.diagnose.silent import silent
 from nccldoctor.diagnose.standing import Node, Wait
 from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.finding import Severity
@@ -66,14 +67,13 @@ def check(job: Job) -> Iterable[Found]:
 
 def _absent(job: Job) -> Iterable[Found]:
     """What is left where no calls tell who is behind: ranks that are named, left no dump, or stand elsewhere."""
-    yield from (
-        list(absent.named(job)) or list(absent.without_dump(job)) or absent.without_word(job)
-    )
+    told = list(absent.named(job)) or list(absent.without_dump(job))
+    told = told or list(absent.without_word(job))
     if not job.lanes:
-        told = list(absent.seen(job)) or list(absent.by_stacks(job))
+        told += list(absent.seen(job)) or list(absent.by_stacks(job))
     else:
-        told = list(absent.off_record(job))
-    yield from told or list(departed.left_early(job)) or absent.odd_place(job)
+        told += absent.off_record(job)
+    yield from told or list(departed.left_early(job)) or list(silent(job)) or absent.odd_place(job)
 
 
 def _silent(job: Job, wait: Wait, ranks: Sequence[int]) -> tuple[int, ...]:
