@@ -15,7 +15,7 @@ from nccldoctor.collect.watchdog import Gpu
 _BUSY_PERCENT = 90
 _IDLE_PERCENT = 10
 _LOW_SHARE = 0.45
-_TRAFFIC_PERCENT = 20
+_TRAFFIC_PERCENT = 40
 _FRESH_SECONDS = 5.0
 
 
