@@ -14,14 +14,16 @@ PLAIN_PROTOCOL = 2
 _MOST_PAIRS = 10_000
 """Pairs in pairs are hashed on the thread's stack, of which each takes some 80 bytes."""
 
-_POSSESSIVE = "+" if sys.version_info >= (3, 11) else ""
+_MANY, _ANY = ("*+", "*+") if sys.version_info >= (3, 11) else ("{0,200}", "*")
+"""Before 3.11 a pattern remembers every step that it could take back."""
+
 _LONGS = "|".join(rf"\x8a\x{n:02x}.{{{n}}}" for n in range(9))
 _TEXTS = "|".join(rf"\x{n:02x}\x00\x00\x00.{{{n}}}" for n in range(80))
-_SHORT = rf"[\]}}(uesaN\x88\x89]*{_POSSESSIVE}"
+_SHORT = rf"[\]}}(uesaN\x88\x89]{_ANY}"
 _RUN = re.compile(
     (
-        rf"(?:{_SHORT}(?:h.(?:h.)*{_POSSESSIVE}|[Kq].|\x86(?![(qr])|r..[\x00-\x1f]\x00|M..|\x8a\x08.{{8}}|j.{{4}}|J.{{4}}|G.{{8}}|X(?:{_TEXTS})|{_LONGS}))"
-        rf"*{_POSSESSIVE}{_SHORT}"
+        rf"(?:{_SHORT}(?:h.(?:h.){_MANY}|[Kq].|\x86(?![(qr])|r..[\x00-\x1f]\x00|M..|\x8a\x08.{{8}}|j.{{4}}|J.{{4}}|G.{{8}}|X(?:{_TEXTS})|{_LONGS}))"
+        rf"{_MANY}{_SHORT}"
     ).encode(),
     re.S,
 )
@@ -65,9 +67,9 @@ def _plain(data: bytes) -> bytes | None:
     parts = []
     begin, position, size = 0, 2, len(data)
     while position < size:
-        match = _RUN.match(data, position)
-        position = match.end() if match else position
-        if data[position] == pickle.BINUNICODE[0]:
+        if (run := _RUN.match(data, position)) and run.end() > position:
+            position = run.end()
+        elif data[position] == pickle.BINUNICODE[0]:
             position += 5 + int.from_bytes(data[position + 1 : position + 5], "little")
         elif kept := _KEPT_PAIR.match(data, position):
             parts.append(data[begin : position + 1])
