@@ -138,11 +138,12 @@ def engine(
     workers: int | None = None,
     name: str = "processes",
     scheduler: str | None = None,
+    slurm: int | None = None,
 ) -> AbstractContextManager[Executor | None]:
     """What digests the inputs: processes of this machine where there is enough to read, or Dask."""
     count = workers or usable_cores()
     if name == "dask":
-        return dask(scheduler, count)
+        return dask(scheduler, count, slurm)
     if len(inputs) < 2 or sum(item.size or 0 for item in inputs) < WORTH_PROCESSES_BYTES:
         count = 1
     return processes(count)

@@ -1,11 +1,15 @@
 """Maps a function over inputs: here, over processes of this machine, or over a Dask cluster; same results, same order."""
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from nccldoctor.errors import DoctorError
+
+FIRST_WORKER_SECONDS = 600
+"""How long a job may wait in Slurm's queue."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,8 +53,10 @@ def processes(workers: int) -> AbstractContextManager[Executor | None]:
     return ProcessPoolExecutor(workers)
 
 
-def dask(scheduler: str | None, workers: int) -> AbstractContextManager[Executor | None]:
-    """A Dask cluster as an executor: the one at `scheduler` (tcp://…), or a new one on this machine.
+def dask(
+    scheduler: str | None, workers: int, slurm: int | None = None
+) -> AbstractContextManager[Executor | None]:
+    """A Dask cluster as an executor: the one at `scheduler` (tcp://…), `slurm` Slurm jobs, or processes of this machine.
 
     Files must have the same paths on the cluster's workers. Raises DoctorError when Dask is not installed or the
     scheduler does not answer.
@@ -59,7 +65,28 @@ def dask(scheduler: str | None, workers: int) -> AbstractContextManager[Executor
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise DoctorError("Dask is not installed: pip install 'nccldoctor[dask]'") from error
-    return _Cluster(Client, LocalCluster, scheduler, workers)
+    if slurm is None:
+        return _Cluster(Client, LocalCluster, scheduler, workers)
+    return _Cluster(Client, _in_slurm, None, slurm)
+
+
+def _in_slurm(n_workers: int, **_: Any) -> Any:
+    """Slurm jobs of one worker each, as dask-jobqueue's configuration (`jobqueue.slurm`) describes them.
+
+    Cores and memory have defaults here; queue, account and interface are the site's. Raises DoctorError.
+    """
+    try:
+        from dask import config
+        from dask_jobqueue import SLURMCluster
+    except ImportError as error:
+        raise DoctorError("dask-jobqueue is not installed: pip install dask-jobqueue") from error
+    if shutil.which("sbatch") is None:
+        raise DoctorError("There is no sbatch here: start nccldoctor on a host that submits jobs")
+    given: dict[str, Any] = {"cores": 1, "processes": 1, "memory": "2GB"}
+    given = {name: config.get(f"jobqueue.slurm.{name}", None) or own for name, own in given.items()}
+    cluster = SLURMCluster(**given, scheduler_options={"dashboard": False})
+    cluster.scale(jobs=n_workers)
+    return cluster
 
 
 class _Cluster(AbstractContextManager["Executor | None"]):
@@ -82,8 +109,18 @@ class _Cluster(AbstractContextManager["Executor | None"]):
                 f"The Dask scheduler {self._scheduler} does not answer: {error}"
             ) from error
         self._open.append(client)
+        self._wait_for_a_worker(client)
         executor: Executor = client.get_executor(pure=False)
         return executor
+
+    def _wait_for_a_worker(self, client: Any) -> None:
+        try:
+            client.wait_for_workers(1, timeout=FIRST_WORKER_SECONDS)
+        except TimeoutError as error:
+            self.__exit__()
+            raise DoctorError(
+                f"No worker came to the Dask scheduler within {FIRST_WORKER_SECONDS} s; look at its queue"
+            ) from error
 
     def __exit__(self, *_: object) -> None:
         for part in reversed(self._open):

@@ -47,6 +47,12 @@ if TYPE_CHECKING:
 @click.option(
     "--scheduler", metavar="tcp://HOST:PORT", help="A running Dask scheduler; without it, one here."
 )
+@click.option(
+    "--slurm",
+    type=click.IntRange(1),
+    metavar="JOBS",
+    help="With --engine dask: this many Slurm jobs read, through dask-jobqueue.",
+)
 @click.option("--partial", is_flag=True, help="I know that logs of some ranks are missing.")
 @click.option("--select", metavar="CODES", help="Only these codes or groups, comma-separated.")
 @click.option("--ignore", metavar="CODES", help="Not these codes or groups, comma-separated.")
@@ -63,6 +69,7 @@ def command(
     jobs: int | None,
     engine: str,
     scheduler: str | None,
+    slurm: int | None,
     partial: bool,
     select: str | None,
     ignore: str | None,
@@ -88,10 +95,14 @@ def command(
 
     refuse_two(json, markdown, "--json and --markdown")
     selected, ignored = _codes(select), _codes(ignore)
+    if (scheduler or slurm) and engine != "dask":
+        raise DoctorError("--scheduler and --slurm need --engine dask")
+    if scheduler and slurm:
+        raise DoctorError("Only one of --scheduler and --slurm can be given")
     inputs = doctor.gather(paths)
     hushed = quiet or "-" in (json, markdown)
     with (
-        doctor.engine(inputs, jobs, engine, scheduler) as executor,
+        doctor.engine(inputs, jobs, engine, scheduler, slurm) as executor,
         progress("Reading", quiet=hushed) as shown,
     ):
         digests = doctor.digest(inputs, executor, shown)
