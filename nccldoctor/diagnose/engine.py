@@ -24,7 +24,7 @@ def examine(
     findings: list[Finding] = []
     not_checked: list[NotChecked] = []
     for diagnosis in sorted(diagnoses, key=lambda d: d.last_resort):
-        if diagnosis.last_resort and any(f.severity is Severity.ERROR for f in findings):
+        if diagnosis.last_resort and any(_settles(f, diagnosis) for f in findings):
             continue
         if diagnosis.needs and not job.has(*diagnosis.needs):
             not_checked.append(_absent(diagnosis))
@@ -87,6 +87,12 @@ def _importance(finding: Finding) -> tuple[int, bool, int, int, str, tuple[int, 
         finding.ranks,
         finding.title,
     )
+
+
+def _settles(finding: Finding, resort: Diagnosis) -> bool:
+    """Is it an error that needs no last resort: not merely one that follows from what that one tells?"""
+    follows = finding.role is Role.CONSEQUENCE and finding.code in resort.explains
+    return finding.severity is Severity.ERROR and not follows
 
 
 def _finding(diagnosis: Diagnosis, found: Found) -> Finding:

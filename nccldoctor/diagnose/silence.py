@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from nccldoctor.diagnose.words import ranges
+from nccldoctor.model.event import Event
+from nccldoctor.model.events import fabric, trouble
 from nccldoctor.model.events.nccl import CommComplete, Version
-from nccldoctor.model.events.torch import ProcessEnded
+from nccldoctor.model.events.torch import ProcessEnded, StoreLost
 from nccldoctor.model.events.trouble import Warned
 from nccldoctor.model.evidence import TURN_ON
 from nccldoctor.model.finding import Confidence, Finding
@@ -68,9 +70,12 @@ def _nothing(jobs: Sequence[Job]) -> Verdict | None:
             "nccldoctor probe --quick",
             "nccldoctor parse FOLDER-WITH-LOGS",
         )
-    if any(job.has(Evidence.NCCL_LOG) for job in jobs) and not any(
-        job.events(Warned) for job in jobs
-    ):
+    if complaint := next((e for job in jobs for e in job.all_events() if _complains(e)), None):
+        return _unknown(
+            f"Too little of the job is here to tell a fault: {complaint.line.text.strip()[:200]}",
+            _LOG_MORE,
+        )
+    if any(job.has(Evidence.NCCL_LOG) for job in jobs):
         return _unknown(
             "NCCL's lines in these files warn of nothing, and do not tell which ranks there are",
             _LOG_MORE,
@@ -130,6 +135,13 @@ def _healthy(jobs: Sequence[Job]) -> Verdict | None:
     processes = any(job.processes for job in jobs)
     where = f"the evidence of {_ranks(jobs)}" if processes else "what was measured"
     return Verdict(status=Status.HEALTHY, headline=f"No fault found in {where}")
+
+
+def _complains(event: Event) -> bool:
+    return isinstance(event, StoreLost) or type(event).__module__ in (
+        trouble.__name__,
+        fabric.__name__,
+    )
 
 
 def _ended(jobs: Sequence[Job]) -> bool:

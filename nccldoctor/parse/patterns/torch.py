@@ -30,6 +30,14 @@ _LAUNCHERS = [
         )
         for number, name in _FAULTS.items()
     ),
+    Pattern(
+        torch.ProcessEnded,
+        "exits with return code = ",
+        r"sigkill_handler\] \[.{0,4000}?'--local_rank=(?P<ended_local_rank>\d+)'.{0,4000}\] exits with return code = (?P<exit_code>-?\d+)",
+        {
+            "DeepSpeed": "[2023-04-14 13:11:27,885] [ERROR] [launch.py:434:sigkill_handler] ['/usr/bin/python3', '-u', 'main.py', '--local_rank=0', '--deepspeed'] exits with return code = -9"
+        },
+    ),
     *(
         Pattern(
             torch.ProcessEnded,
@@ -185,6 +193,14 @@ TEXT = [
             "TensorFlow": "(5) INTERNAL:  NCCL: unhandled system error. Set NCCL_DEBUG=WARN for detail."
         },
     ),
+    Pattern(
+        torch.BackendError,
+        "Nccl error, ",
+        r"Nccl error, (?P<error>unhandled cuda error|unhandled system error|internal error|invalid argument|invalid usage)",
+        {
+            "Paddle": "ExternalError:  Nccl error, unhandled system error  at (/paddle/fluid/imperative/nccl_context.cc:110)"
+        },
+    ),
     *(
         Pattern(
             torch.BackendError,
@@ -228,7 +244,7 @@ TEXT = [
     Pattern(
         torch.StoreTimeout,
         "The client socket has timed out after ",
-        r"(?P<what>The client socket has timed out after \d+ms) while trying to connect to \((?P<address>[^)]*)\)",
+        r"(?P<what>The client socket has timed out after \d+m?s) while trying to connect to \((?P<address>[^)]*)\)",
         {
             "2.0+": "[E1130 04:06:31.313575390 socket.cpp:1028] [c10d] The client socket has timed out after 8000ms while trying to connect to (127.0.0.1, 35001)."
         },
@@ -257,6 +273,12 @@ TEXT = [
         "wait timeout after ",
         r"(?P<what>wait timeout after \d+ms, keys: \S+)",
         {"2.5+": "torch.distributed.DistStoreError: wait timeout after 3000ms, keys: /missing"},
+    ),
+    Pattern(
+        torch.StoreTimeout,
+        "host not found: ",
+        r"(?P<what>host not found: (?:Name or service not known|Temporary failure in name resolution|No address associated with hostname))",
+        {"1.0-1.9": "ValueError: host not found: Name or service not known"},
     ),
     Pattern(
         torch.StoreTimeout,

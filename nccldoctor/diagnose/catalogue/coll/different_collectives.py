@@ -12,6 +12,7 @@ from nccldoctor.diagnose import mismatch, places, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.standing import sources
 from nccldoctor.diagnose.words import ranges
+from nccldoctor.model.events.torch import GroupProgress, WatchdogTimeout
 from nccldoctor.model.events.trouble import OddCollective
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job, Lane
@@ -54,7 +55,7 @@ def check(job: Job) -> Iterable[Found]:
     if not known:
         yield from _by_fingerprint(job)
         if not mismatch.fingerprints(job):
-            yield from _by_word(job)
+            yield from _by_word(job) if job.events(OddCollective) else _by_timeouts(job)
 
 
 def _found(job: Job, parting: mismatch.Parting) -> Found:
@@ -125,6 +126,42 @@ def _by_word(job: Job) -> Iterable[Found]:
             ranks=tuple(ranks),
             hosts=job.hosts_of_ranks(ranks) or job.hosts_of(events),
         )
+
+
+def _by_timeouts(job: Job) -> Iterable[Found]:
+    """Watchdogs of several ranks name different operations under one number of the group of all ranks.
+
+    Sends and receives are numbered apart, so those are left out.
+    """
+    failed = {
+        (job.rank_of(e), e.failed_sequence)
+        for e in job.events(GroupProgress)
+        if e.description == "default_pg"
+    }
+    apart: dict[int, dict[int, WatchdogTimeout]] = {}
+    for event in job.events(WatchdogTimeout):
+        rank = job.rank_of(event)
+        if rank is not None and (rank, event.sequence) in failed:
+            apart.setdefault(event.sequence, {}).setdefault(rank, event)
+    for sequence, told in sorted(apart.items()):
+        if len({e.op for e in told.values()}) < 2:
+            continue
+        if any(e.op in ("SEND", "RECV", "COALESCED") for e in told.values()):
+            continue
+        calls: dict[str, list[int]] = {}
+        for rank, event in told.items():
+            count = f" of {event.elements_in} elements" if event.elements_in is not None else ""
+            calls.setdefault(f"{event.op}{count}", []).append(rank)
+        fewest_first = sorted(calls.items(), key=lambda item: (len(item[1]), item[1]))
+        sides = [f"{call} on rank {ranges(ranks)}" for call, ranks in fewest_first]
+        yield Found(
+            title=f"Ranks call different operations as #{sequence} of the group of all ranks: {', but '.join(sides)}",
+            evidence=tuple(e.line for e in told.values())[:4],
+            confidence=Confidence.MEDIUM,
+            ranks=tuple(sorted(told)),
+            hosts=job.hosts_of(told.values()),
+        )
+        return
 
 
 def _by_fingerprint(job: Job) -> Iterable[Found]:

@@ -203,7 +203,7 @@ def _follows(job: Job, end: ProcessEnded, own: Sequence[PythonException]) -> boo
     rank = _rank_of(job, end)
     if any(rank is None or job.rank_of(e) == rank for e in own):
         return False
-    return _any_error(job, rank) is not None or _by_watchdog(job, end)
+    return _any_error(job, rank) is not None or _by_watchdog(job, end) or _by_error(job, end)
 
 
 def _order(event: ProcessEnded) -> tuple[bool, float, int]:
@@ -218,6 +218,11 @@ def _order(event: ProcessEnded) -> tuple[bool, float, int]:
 def _by_watchdog(job: Job, ended: ProcessEnded) -> bool:
     """An abort after a time-out of the same job is the watchdog's doing."""
     return ended.exit_code in (-signal.SIGABRT, 134) and bool(job.events(WatchdogTimeout))
+
+
+def _by_error(job: Job, ended: ProcessEnded) -> bool:
+    """NCCL's error ends a program that does not catch it with exit code 1 or an abort."""
+    return ended.exit_code in (1, -signal.SIGABRT, 134) and bool(job.events(BackendError))
 
 
 def _any_error(job: Job, rank: int | None) -> PythonException | None:

@@ -58,6 +58,7 @@ _STORE_ERRORS = (
     "DistNetworkError",
     "Rendezvous",
     "Socket Timeout",
+    "host not found",
     "env://",
 )
 

@@ -33,8 +33,16 @@ remedy = (
 )
 
 _HOST_MEMORY = "export NCCL_CUMEM_HOST_ENABLE=0  # 2.24 to 2.27 share host memory in a way that needs peer access; until a newer NCCL is there; costs room in /dev/shm"
+PEER_UNSEEN = "invalid device ordinal"
+"""The other process's GPU is not visible here, as between containers with one GPU each."""
 _P2P = ("p2p.cc", "p2p.cu", "ipc")
-_REASONS = ("invalid argument", "invalid resource handle", "not supported", "peer access")
+_REASONS = (
+    "invalid argument",
+    "invalid resource handle",
+    "not supported",
+    "peer access",
+    PEER_UNSEEN,
+)
 
 
 def check(job: Job) -> Iterable[Found]:
