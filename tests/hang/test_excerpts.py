@@ -10,7 +10,7 @@ from nccldoctor import doctor
 from nccldoctor.model.finding import Severity
 
 SAMPLES = Path(__file__).parents[2] / "sample_logs"
-HANGS = ("HANG", "COLL", "INIT01", "INIT10", "CRASH01")
+HANGS = ("HANG", "COLL", "INIT01", "INIT10", "CRASH")
 
 
 def _lines(data: bytes, number: int) -> bytes:

@@ -3,7 +3,8 @@
 A call that fails logs one WARN with the reason and then the way out, `file.cc:123 -> 2`; PyTorch raises an exception with
 the kind of the error and, since NCCL 2.13, NCCL's last words. This diagnosis is tried only where no other finds an error,
 so that a failure which nobody has described yet is not taken for health.
-Not a fault: a WARN that nothing follows and after which the communicator is built.
+Not a fault: a WARN that nothing follows and after which the communicator is built; an error that other ranks did without,
+where this one's log ends.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,12 +44,14 @@ _RESULTS = {
 def check(job: Job) -> Iterable[Found]:
     """One finding: the first failing process's warning, else the exception's kind."""
     warned = [e for e in job.events(Warned) if e.level in ("WARN", "ERROR")]
-    returned = [e for e in job.events(ErrorReturned) if not _went_on(job, e)]
+    tried = {e.place for e in job.events(ErrorReturned) if _went_on(job, e)}
+    returned = [e for e in job.events(ErrorReturned) if e.place not in tried]
     failed = {p.id for e in returned if (p := job.process_of(e))}
     fatal = [e for e in warned if (p := job.process_of(e)) and p.id in failed]
     errors = job.events(BackendError)
     cuda = [e.reason for e in job.events(CudaFailure)]
-    if not fatal and not errors and not (returned and not job.events(CommComplete)):
+    alone = _climbs(returned) and not job.events(CommComplete)
+    if not fatal and not errors and not alone:
         return
     first: Event
     if fatal:
@@ -69,6 +72,12 @@ def check(job: Job) -> Iterable[Found]:
         evidence=lines([first, *warned[:1], *errors[:1], *returned[:1]]),
         confidence=Confidence.LOW,
     )
+
+
+def _climbs(returned: Sequence[ErrorReturned]) -> bool:
+    """Is an error handed on from step to step, as on the way out? A single one, without a reason, is often got over."""
+    places = {(e.line.file, e.line.number) for e in returned}
+    return any((file, number + 1) in places for file, number in places)
 
 
 def _cuda(reasons: Sequence[str]) -> str:
