@@ -9,7 +9,7 @@ def hostname(peer: str | None) -> str | None:
     """`10.0.0.2<40822>`, `[10.0.0.2]:40822` or `10.0.0.2:40822` as `10.0.0.2`; None for none."""
     if not peer:
         return None
-    bare = peer.partition("<")[0].strip("[]").partition("]")[0]
+    bare = (peer.rpartition("<")[0] or peer).strip("[]").partition("]")[0]
     return bare.rpartition(":")[0] if bare.count(":") == 1 else bare
 
 

@@ -70,6 +70,14 @@ class NcclTestsRank(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SymbolMissing(Event):
+    """`undefined symbol: ncclCommRegister`: a program was built against another NCCL than the loader finds."""
+
+    symbol: str
+    library: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FatalSignal(Event):
     """A process that was ended by a fault: `Signal: Segmentation fault (11)`; `signal` is its number.
 

@@ -109,6 +109,14 @@ TEXT = [
         },
     ),
     Pattern(
+        usage.SymbolMissing,
+        "undefined symbol: nccl",
+        r"(?:(?P<library>[\w.+-]+\.so[\w.]*): )?undefined symbol: (?P<symbol>nccl\w+)",
+        {
+            "glibc": "ImportError: /opt/py/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommRegister"
+        },
+    ),
+    Pattern(
         usage.FatalSignal,
         " segfault at ",
         r"\[(?P<fallen_pid>\d+)\]: segfault at .{0,200}? error \d+ in (?P<library>[^\s\[]+)",

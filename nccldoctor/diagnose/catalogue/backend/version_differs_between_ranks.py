@@ -12,9 +12,10 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.versions import Running, by_version, running, sentence, spelt
-from nccldoctor.diagnose.words import lines
+from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.nccl import CommStart
 from nccldoctor.model.events.trouble import MessageTruncated, VersionMismatch
+from nccldoctor.model.events.usage import SymbolMissing
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Communicator, Evidence, Job
 
@@ -34,11 +35,29 @@ remedy = (
 )
 
 
+_WHICH = (
+    "ldd $(python -c 'import importlib.util as u; print(u.find_spec(\"torch\").submodule_search_locations[0])')/lib/libtorch_cuda.so | grep nccl  # which file the loader finds",
+    "pip list | grep -i nccl; echo $LD_LIBRARY_PATH $LD_PRELOAD  # two packages (cu11 and cu12) write the same file; the last one installed stays",
+    "pip uninstall -y nvidia-nccl-cu11 nvidia-nccl-cu12; pip install --force-reinstall torch  # brings the NCCL that it was built with; costs a download",
+    "unset LD_PRELOAD LD_LIBRARY_PATH  # where these name a folder with another libnccl.so; costs nothing if it holds nothing else",
+)
+
+
 def check(job: Job) -> Iterable[Found]:
     """One finding: from NCCL's own comparison, else from the ranks' version lines, else from the bootstrap's words."""
     mismatch = next(iter(job.events(VersionMismatch)), None)
     if mismatch is not None:
         yield _named(job, mismatch)
+        return
+    if missing := job.events(SymbolMissing):
+        program = missing[0].library or "the program"
+        yield told_by(
+            job,
+            missing,
+            f"{who(job, missing, 'A process')} loads an NCCL without {missing[0].symbol}, which {program} calls: "
+            "another libnccl.so, mostly an older one, is found before its own",
+            remedy=_WHICH,
+        )
         return
     libraries = running(job)
     truncated = job.events(MessageTruncated)
@@ -160,6 +179,7 @@ _PAIR = (
 )
 
 fires_on = {
+    "PyTorch 2.2+, the loader": "ImportError: /opt/py/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommRegister\n",
     "2.23+, NCCL's own check": "gpu-1:71:71 [0] init.cc:1 NCCL WARN Mismatched NCCL version detected : rank 0 version 22703 rank 1 version 22602",
     "2.21 beside 2.26, hang in bootstrap": _TORN,
     "the same without the WARN": "\n".join(s for s in _TORN.split("\n") if "truncated" not in s),
