@@ -1,4 +1,4 @@
-"""Makes jobs with a known truth: tensor, pipeline and data parallel groups, NCCL's dialects, launchers' prefixes, faults, noise.
+"""Makes jobs with a known truth: tensor, pipeline, data and expert parallel groups, NCCL's dialects, launchers' prefixes, faults, noise.
 
 Ranks run a program of calls with points where they wait for the GPU; whoever waits for a call that somebody has not
 made stops there, so that a fault stops the job as it would on a cluster, and every rank's log ends where it would.
@@ -83,6 +83,8 @@ class Shape:
     layout: str
     window: int
     """Calls between two points where a rank waits for the GPU."""
+    experts: bool = field(default=False, repr=False)
+    """Do the ranks of two replicas of a stage share experts, and a communicator for them?"""
 
     @property
     def ranks(self) -> int:
@@ -135,8 +137,18 @@ def make(shape: Shape, seed: int, calls: int) -> Job:
         for replica in range(replicas):
             hosts = [s * replicas + replica for s in range(shape.stages)]
             groups[f"pp{replica}.{device}"] = tuple(h * shape.per_host + device for h in hosts)
+    if shape.experts:
+        for host in range(0, shape.hosts - 1, 2):
+            first = host * shape.per_host
+            if replicas % 2 == 0:
+                groups[f"ep{host}"] = tuple(range(first, first + 2 * shape.per_host))
     groups = {name: members for name, members in groups.items() if len(members) > 1}
     step = _step(choose)
+    if shape.experts:
+        step[len(step) // 2 : len(step) // 2] = [
+            ("AllGather", "ep", 4096, 9),
+            ("ReduceScatter", "ep", 4096, 9),
+        ]
     programs = []
     for rank in range(shape.ranks):
         of = {name[:2]: name for name, members in groups.items() if rank in members}

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter, defaultdict
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import generate
@@ -101,7 +101,9 @@ def one(of: Shape, kind: str | None, choose: random.Random, calls: int) -> Job:
             continue
 
 
-def confusion(faults: int, healthy: int, calls: int, seed: int, keep: Path | None) -> None:
+def confusion(
+    faults: int, healthy: int, calls: int, seed: int, keep: Path | None, experts: bool
+) -> None:
     """Makes the jobs, asks for the verdicts, and prints the table."""
     table: dict[str, Counter[str]] = defaultdict(Counter)
     right: Counter[str] = Counter()
@@ -110,7 +112,7 @@ def confusion(faults: int, healthy: int, calls: int, seed: int, keep: Path | Non
     cases = [KINDS[n % len(KINDS)] for n in range(faults)] + [None] * healthy
     for number, kind in enumerate(cases):
         choose = random.Random(f"{seed} {number}")
-        job = one(shape(choose, kind), kind, choose, calls)
+        job = one(replace(shape(choose, kind), experts=experts), kind, choose, calls)
         suffered = noise(choose, kind is None)
         ranks += job.shape.ranks
         folder = Path(tempfile.mkdtemp())
@@ -191,13 +193,23 @@ def main() -> None:
     parser.add_argument("--large", type=int, metavar="RANKS")
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument(
-        "--experts", type=int, default=0, help="ranks of --large that share experts"
+        "--experts",
+        type=int,
+        default=0,
+        help="ranks of --large that share experts; any: jobs of --faults too have such groups",
     )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--where", type=Path, default=Path(tempfile.gettempdir()))
     options = parser.parse_args()
     if options.faults or options.healthy:
-        confusion(options.faults, options.healthy, options.calls, options.seed, options.keep)
+        confusion(
+            options.faults,
+            options.healthy,
+            options.calls,
+            options.seed,
+            options.keep,
+            options.experts > 0,
+        )
     if options.large:
         large(options.large, options.megabytes, options.workers, options.where, options.experts)
 
