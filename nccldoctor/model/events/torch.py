@@ -147,6 +147,18 @@ class StoreTimeout(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IdAwaited(Event):
+    """`[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] …`, and nobody had put it into the store.
+
+    Both ranks count inside the group; `group` is its number, None for the default group or where it is not told.
+    """
+
+    group_rank: int
+    root: int
+    group: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreLost(Event):
     """`Failed to recv, got 0 bytes`: the store's server, rank 0's process, is gone."""
 

@@ -250,6 +250,17 @@ TEXT = [
         },
     ),
     Pattern(
+        torch.IdAwaited,
+        "retrieving ncclUniqueId from [",
+        r"\[(?P<group_rank>\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from \[(?P<root>\d+)\] via c10d "
+        r"key-value store by key '[^']{0,80}', but (?:store->get\('[^']{0,80}'\) )?got error: (?:Socket Timeout|Wait timeout|"
+        r"wait timeout after \d+ms(?:, keys: /default_pg/0//(?:(?P<group>\d+)//)?cuda//0)?)",
+        {
+            "2.0-2.4": "torch.distributed.DistBackendError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Socket Timeout",
+            "2.5+": "torch.distributed.DistBackendError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: wait timeout after 600000ms, keys: /default_pg/0//2//cuda//0",
+        },
+    ),
+    Pattern(
         torch.StoreTimeout,
         "store_based_barrier_key:",
         r"(?P<what>Timed out initializing process group in store based barrier) on rank:? ?\d+, for key: "

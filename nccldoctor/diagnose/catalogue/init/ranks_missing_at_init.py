@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import PurePath
 
 from nccldoctor.diagnose import places, stuck
+from nccldoctor.diagnose.awaited_id import without_id
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.excerpts import begins_inside
 from nccldoctor.diagnose.words import ranges
@@ -24,8 +25,8 @@ from nccldoctor.model.source import Line
 code = "INIT01"
 name = "ranks-missing-at-init"
 severity = Severity.ERROR
-needs = (Evidence.INFO_LOG, Evidence.WATCHDOG)
-explains = ("HANG04", "NET10", "LOG01", "INIT07")
+needs = (Evidence.INFO_LOG, Evidence.WATCHDOG, Evidence.OUTPUT)
+explains = ("HANG04", "NET10", "LOG01", "INIT07", "CRASH01")
 look_first = True
 confirm = (
     "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET torchrun …  # shows how far each rank gets",
@@ -58,7 +59,7 @@ def check(job: Job) -> Iterable[Found]:
         if not missing and len(set(stages)) > 1 and _timed_out(job):
             yield _lagging(job, comm)
             return
-    yield from _watched(job)
+    yield from list(_watched(job)) or without_id(job)
 
 
 def _is_under_way(job: Job, comm: Communicator) -> bool:
