@@ -31,7 +31,15 @@ def silent(job: Job) -> Iterable[Found]:
     absent = sorted(known - gave_up.keys())
     spoke = {r for e in job.events(PythonException) if (r := job.rank_of(e)) is not None}
     failed = any(r in spoke or _by_itself(ended.get(r)) for r in absent)
-    if not absent or failed or len(absent) > len(gave_up) or job.partial or _setting_up(job):
+    fine = bool(ended) and all(e.exit_code == 0 for e in ended.values())
+    if (
+        not absent
+        or failed
+        or fine
+        or len(absent) > len(gave_up)
+        or job.partial
+        or _setting_up(job)
+    ):
         return
     shown = [
         ended[r].line if r in ended else outputs[r] for r in absent if r in ended or r in outputs

@@ -50,7 +50,11 @@ def _of_its_own(job: Job) -> list[Transfer]:
     tangle = standing.tangle(standing.waits(job), transfers=pairs)
     if tangle.cycle:
         return [t for t in job.transfers if _owing(job, t) not in tangle.held]
-    if not tangle.roots or any(h.node in tangle.roots for h in pairs):
+    alone = (
+        len(tangle.roots) == 1
+    )  # then a send that is open says nothing: a small one ends without its receive
+    ends = {h.node for h in pairs if h.receives or not alone}
+    if not tangle.roots or ends & tangle.roots.keys():
         return list(job.transfers)
     return [t for t in job.transfers if _owing(job, t) not in (*tangle.roots, *tangle.held)]
 
