@@ -67,14 +67,14 @@ def _plain(data: bytes) -> bytes | None:
     parts = []
     begin, position, size = 0, 2, len(data)
     while position < size:
-        if (run := _RUN.match(data, position)) and run.end() > position:
-            position = run.end()
-        elif data[position] == pickle.BINUNICODE[0]:
+        run = _RUN.match(data, position)
+        start, position = position, run.end() if run else position
+        if data[position : position + 1] == pickle.BINUNICODE:
             position += 5 + int.from_bytes(data[position + 1 : position + 5], "little")
         elif kept := _KEPT_PAIR.match(data, position):
             parts.append(data[begin : position + 1])
             begin = position = kept.end()
-        else:
+        elif position == start:
             break
     whole = data[position : position + 1] == pickle.STOP
     return b"".join([*parts, data[begin:]]) if whole else None
