@@ -16,6 +16,10 @@ _WHOLE_SECONDS = 27.0
 """Of the thirty in which the evidence is to be there."""
 
 
+_STOPPED_SECONDS = 2.0
+"""Whoever takes stacks beside us stops a rank for a moment; one that is stopped for longer answers no more."""
+
+
 def take(
     folder: Path,
     ranks: list[RankState],
@@ -101,10 +105,14 @@ def recorder_dumps(
 ) -> dict[str, str]:
     """Asks every rank for its flight recorder, over its own thread and over PyTorch's pipe; {rank: what came}."""
     intake.answers.clear()
-    asked = set(intake.ask_all({"do": "dump"})) - {s.pid for s in ranks if _stopped(s.pid)}
+    moving = dict.fromkeys(intake.ask_all({"do": "dump"}), time.monotonic())
     _poke_pipes(folder)
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not asked <= set(intake.answers):
+    while (now := time.monotonic()) < deadline:
+        waited = set(moving) - set(intake.answers)
+        moving |= {pid: now for pid in waited if not _stopped(pid)}
+        if all(now - moving[pid] > _STOPPED_SECONDS for pid in waited):
+            break
         time.sleep(0.1)
     found = {}
     for state in ranks:
