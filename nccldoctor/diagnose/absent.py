@@ -29,10 +29,11 @@ def without_dump(job: Job) -> Iterable[Found]:
 
     Recorders alone show a job under way as well: there all must stand at one call, and few be missing.
     """
-    signs = stuck.signs(job)
+    signs, stacks = stuck.signs(job), places.stacks(job)
+    inside = {process for process, stack in stacks.items() if places.waits(stack.frames)}
     for ident, lanes in _recorded(job).items():
         comm = job.communicator(ident)
-        missing = [r for r in range(comm.size) if r not in lanes]
+        missing = [m.rank for m in comm.members if m.rank not in lanes and m.process not in inside]
         pending = [r for r, n in lanes.items() if n.completed is None or n.completed < n.issued]
         if not missing or len(pending) < len(lanes) or parted(job, ident):
             continue

@@ -10,6 +10,7 @@ from nccldoctor.model.event import Event
 from nccldoctor.model.events.state import (
     HangObserved,
     Instrumented,
+    Interrupted,
     LeverTried,
     LockedMemoryLimit,
     ProcessEnvironment,
@@ -153,6 +154,18 @@ def _instrumented(source: Source, body: Mapping[str, Any], section: Any) -> Iter
     )
 
 
+def _stopped(source: Source, body: Mapping[str, Any], section: Any) -> Iterable[Event]:
+    """Other reasons than a signal are the watchdog's own, and told by its section."""
+    if str(section).startswith("SIG") and not body.get("hang"):
+        yield Interrupted(
+            line=_line(
+                source, f"{section} ended the job, which the watchdog had not taken for hung"
+            ),
+            speaker=Speaker(host=_text(body.get("host"))),
+            signal=str(section)[:20],
+        )
+
+
 def _fallback(source: Source, body: Mapping[str, Any], section: Any) -> Iterable[Event]:
     for entry in section:
         variables = {str(k): str(v) for k, v in sorted(entry["variables"].items())}
@@ -178,6 +191,7 @@ _SECTIONS: Mapping[str, Callable[[Source, Mapping[str, Any], Any], Iterable[Even
     "xids": _xids,
     "exits": _exits,
     "fallback": _fallback,
+    "stopped_by": _stopped,
     "gpus": smi.gpus,
     "matrix": smi.matrix,
     "probe": bandwidth.probe,

@@ -325,6 +325,13 @@ class HangObserved(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Interrupted(Event):
+    """Somebody ended the job by a signal while nccldoctor's watchdog saw nothing wrong."""
+
+    signal: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Instrumented(Event):
     """nccldoctor itself set these variables for the job; they are no choice of the user."""
 

@@ -6,19 +6,22 @@ the ones that report a time-out: the messenger is not the culprit. The culprit i
 that itself waits for nobody on any other communicator; ranks that are behind because they wait elsewhere follow from it.
 Where one rank alone is ahead, it may have called a collective too many: both readings are given.
 A log that was copied early, or lost its last lines, ends where that of a rank behind ends: where nothing else shows that
-the job stands still, it is a note, and the verdict says that it cannot tell.
+the job stands still, it is a note, and the verdict says that it cannot tell. So it is where somebody ended a watched job
+that had not been taken for hung.
 RAS lists a minority, which may be the ranks ahead; a single RAS answer of a job under way is no hang.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from nccldoctor.diagnose import absent, behind, departed, places, standing, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.mismatch import fingerprints, parted
 from nccldoctor.diagnose.silent import silent
 from nccldoctor.diagnose.standing import Node, Wait
+from nccldoctor.model.events.state import Interrupted
 from nccldoctor.model.events.trouble import PeerClosed
-from nccldoctor.model.finding import Severity
+from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job, Lane, Origin
 
 code = "HANG01"
@@ -44,6 +47,14 @@ remedy = (
 
 def check(job: Job) -> Iterable[Found]:
     """One finding per root: the ranks that keep others waiting and themselves wait for nobody."""
+    for found in _behind(job):
+        if job.events(Interrupted):  # a moment of a job that may have been well
+            yield replace(found, severity=Severity.NOTE, confidence=Confidence.LOW)
+        else:
+            yield found
+
+
+def _behind(job: Job) -> Iterable[Found]:
     yield from _by_fingerprint(job)
     found = [w for w in standing.waits(job) if not parted(job, w.communicator.id)]
     if not found:

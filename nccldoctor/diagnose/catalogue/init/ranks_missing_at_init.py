@@ -106,7 +106,9 @@ def _signs(job: Job, comm: Communicator) -> list[Line]:
 
     NCCL also fails, harmlessly, at what it tries before: an error of a rank counts from its Init START on.
     """
-    waited = [e.line for e in [*job.events(StoreTimeout), *job.events(WatchdogTimeout)]]
+    waited = [
+        e.line for kind in (StoreTimeout, WatchdogTimeout, HangObserved) for e in job.events(kind)
+    ]
     failed = [e.line for e in [*job.events(ErrorReturned), *job.events(PeerClosed)]]
     begun: dict[str, int] = {}
     for start in (m.start for m in comm.members if m.start is not None):
