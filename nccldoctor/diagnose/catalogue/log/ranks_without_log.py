@@ -39,7 +39,7 @@ def check(job: Job) -> Iterable[Found]:
         line = _proof(comm)
         if not missing and comm.size == job.world_size:
             return  # a smaller communicator then lacks a line, not a log
-        if not missing or line is None:
+        if not missing or line is None or _strays(job, comm) >= len(missing):
             continue
         ranks = [r for m in missing if (r := job.global_rank(comm.id, m)) is not None]
         known = len(ranks) == len(missing)
@@ -53,6 +53,12 @@ def check(job: Job) -> Iterable[Found]:
             severity=Severity.NOTE if excerpt else None,
         )
         return
+
+
+def _strays(job: Job, comm: Communicator) -> int:
+    """Processes with a log and no seat here: a lost line of the set-up takes a seat away, and not the log."""
+    seated = {m.process for m in comm.members}
+    return sum(p.pid is not None and p.id not in seated for p in job.processes)
 
 
 def _proof(comm: Communicator) -> Line | None:
