@@ -111,7 +111,7 @@ TEXT = [
     Pattern(
         usage.SymbolMissing,
         "undefined symbol: nccl",
-        r"(?:(?P<library>[\w.+-]+\.so[\w.]*): )?undefined symbol: (?P<symbol>nccl\w+)",
+        r"(?:(?P<library>[\w.+-]{1,120}): )?undefined symbol: (?P<symbol>nccl\w+)",
         {
             "glibc": "ImportError: /opt/py/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommRegister"
         },
