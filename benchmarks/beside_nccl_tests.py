@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from nccldoctor.model.events.state import BandwidthRow
+from nccldoctor.model.events.measured import BandwidthRow
 from nccldoctor.model.source import Kind, Source
 from nccldoctor.parse import bandwidth
 

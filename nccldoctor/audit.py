@@ -18,7 +18,7 @@ from nccldoctor.knowledge.channels import most
 from nccldoctor.knowledge.environment import known_at, lookup
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import Version
-from nccldoctor.model.events.state import ProcessEnvironment
+from nccldoctor.model.events.watched import ProcessEnvironment
 from nccldoctor.model.finding import Confidence, Finding, Role, Severity
 from nccldoctor.model.job import Evidence, Job
 from nccldoctor.model.source import Line

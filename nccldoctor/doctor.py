@@ -17,7 +17,7 @@ from nccldoctor.diagnose.words import some
 from nccldoctor.errors import DoctorError
 from nccldoctor.evidence.discover import Input, discover
 from nccldoctor.model.digest import Coverage, Digest, Unknown
-from nccldoctor.model.events.state import BandwidthRow
+from nccldoctor.model.events.measured import BandwidthRow
 from nccldoctor.model.finding import Finding, NotChecked
 from nccldoctor.model.job import Job
 from nccldoctor.model.report import Report

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nccldoctor.diagnose.hardware import Expectation
-    from nccldoctor.model.events.state import BandwidthRow
+    from nccldoctor.model.events.measured import BandwidthRow
     from nccldoctor.model.report import Report
 
 
 def bandwidths(body: dict[str, Any], report: "Report") -> str:
     """Bus bandwidth of each collective and size on all ranks, with what the hardware should give."""
     from nccldoctor.diagnose.hardware import expectation
-    from nccldoctor.model.events.state import BandwidthRow
+    from nccldoctor.model.events.measured import BandwidthRow
 
     lines = [
         f"{'collective':<28}{'size':>10}{'time us':>12}{'bus GB/s':>10}{'expected':>10}{'':>6}"

@@ -56,8 +56,8 @@ def _here() -> dict[str, Any]:
 def _saved(paths: tuple[str, ...]) -> list[dict[str, Any]]:
     """One state a host, from whatever kinds of files there are."""
     from nccldoctor import doctor
+    from nccldoctor.model.events.gpus import GpuState, LinkMatrix, TopologyFile
     from nccldoctor.model.events.nccl import PathLine
-    from nccldoctor.model.events.state import GpuState, LinkMatrix, TopologyFile
 
     digests = doctor.digest(doctor.gather(list(paths)))
     states: dict[str, dict[str, Any]] = {}

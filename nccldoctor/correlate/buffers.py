@@ -5,8 +5,8 @@ from typing import Any
 
 from nccldoctor.knowledge import needs
 from nccldoctor.knowledge.buffers import BUFFERS, memory, segment
+from nccldoctor.model.events.machine import LockedMemoryLimit, SharedMemory
 from nccldoctor.model.events.nccl import EnvironmentSet
-from nccldoctor.model.events.state import LockedMemoryLimit, SharedMemory
 from nccldoctor.model.job import Job
 
 

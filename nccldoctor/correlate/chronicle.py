@@ -6,7 +6,7 @@ from typing import Any
 
 from nccldoctor.correlate.clocks import Clocks
 from nccldoctor.model.event import Event
-from nccldoctor.model.events import nccl, state, torch, trouble
+from nccldoctor.model.events import machine, nccl, ras, torch, trouble
 from nccldoctor.model.job import Job
 
 _MOST = 400
@@ -35,9 +35,9 @@ _TOLD: dict[type[Event], tuple[str, Callable[[Any], str]]] = {
     torch.StoreTimeout: ("error", lambda e: f"store times out: {e.what}"),
     torch.StoreLost: ("error", lambda e: "loses the store"),
     torch.ProcessEnded: ("end", lambda e: f"ends with exit code {e.exit_code}"),
-    state.Xid: ("error", lambda e: f"GPU {e.bus_id}: {'SXid' if e.switch else 'Xid'} {e.number}"),
-    state.OomKilled: ("error", lambda e: f"kills process {e.killed_pid} for memory"),
-    state.RasSnapshot: ("note", lambda e: "RAS answers"),
+    machine.Xid: ("error", lambda e: f"GPU {e.bus_id}: {'SXid' if e.switch else 'Xid'} {e.number}"),
+    machine.OomKilled: ("error", lambda e: f"kills process {e.killed_pid} for memory"),
+    ras.RasSnapshot: ("note", lambda e: "RAS answers"),
 }
 
 

@@ -7,8 +7,8 @@ from statistics import median
 
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import CommComplete, CommStart
-from nccldoctor.model.events.recorded import first_created
-from nccldoctor.model.events.state import RecorderDump
+from nccldoctor.model.events.recorder import RecorderDump
+from nccldoctor.model.events.recorder_log import first_created
 from nccldoctor.model.job import Job
 
 _GLOG = re.compile(

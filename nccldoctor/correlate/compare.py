@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from nccldoctor.correlate import align, lanes, recorded, transfers
 from nccldoctor.correlate.places import Places, Reader
 from nccldoctor.model.digest import Digest
-from nccldoctor.model.events.state import HangObserved, RasSnapshot, RecorderDump
+from nccldoctor.model.events.ras import RasSnapshot
+from nccldoctor.model.events.recorder import RecorderDump
 from nccldoctor.model.events.torch import DumpSignal, GlooError, PythonException, WatchdogTimeout
 from nccldoctor.model.events.trouble import ErrorReturned, PeerClosed, Warned
+from nccldoctor.model.events.watched import HangObserved
 from nccldoctor.model.job import Divergence, Lane, Transfer
 
 _TROUBLE = (

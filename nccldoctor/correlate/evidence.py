@@ -4,7 +4,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nccldoctor.model.digest import Digest
 from nccldoctor.model.event import Event
-from nccldoctor.model.events import fabric, machine, nccl, platform, state, torch, trouble
+from nccldoctor.model.events import (
+    fabric,
+    gpus,
+    machine,
+    measured,
+    nccl,
+    platform,
+    ras,
+    recorder,
+    torch,
+    trouble,
+    watched,
+)
 from nccldoctor.model.job import Evidence
 from nccldoctor.model.source import Kind
 
@@ -24,19 +36,19 @@ _TOLD_BY: Mapping[type[Event], tuple[Evidence, ...]] = {
     nccl.TopologyLine: (Evidence.GRAPH,),
     nccl.PathLine: (Evidence.GRAPH,),
     nccl.AlgorithmChosen: (Evidence.TUNING,),
-    state.TopologyFile: (Evidence.GRAPH,),
-    state.RecorderDump: (Evidence.RECORDER,),
-    state.RasSnapshot: (Evidence.RAS,),
-    state.BandwidthRow: (Evidence.BANDWIDTH,),
-    state.ProbeFailure: (Evidence.BANDWIDTH,),
-    state.ProbeLever: (Evidence.BANDWIDTH,),
-    state.LeverTried: (Evidence.LAUNCHER,),
-    state.GpuState: (Evidence.HOST_STATE,),
-    state.LinkMatrix: (Evidence.HOST_STATE,),
-    state.Xid: (Evidence.KERNEL,),
-    state.HangObserved: (Evidence.WATCHDOG,),
-    state.OomKilled: (Evidence.KERNEL,),
-    state.ProcessEnvironment: (Evidence.ENVIRONMENT,),
+    gpus.TopologyFile: (Evidence.GRAPH,),
+    recorder.RecorderDump: (Evidence.RECORDER,),
+    ras.RasSnapshot: (Evidence.RAS,),
+    measured.BandwidthRow: (Evidence.BANDWIDTH,),
+    measured.ProbeFailure: (Evidence.BANDWIDTH,),
+    measured.ProbeLever: (Evidence.BANDWIDTH,),
+    watched.LeverTried: (Evidence.LAUNCHER,),
+    gpus.GpuState: (Evidence.HOST_STATE,),
+    gpus.LinkMatrix: (Evidence.HOST_STATE,),
+    machine.Xid: (Evidence.KERNEL,),
+    watched.HangObserved: (Evidence.WATCHDOG,),
+    machine.OomKilled: (Evidence.KERNEL,),
+    watched.ProcessEnvironment: (Evidence.ENVIRONMENT,),
     machine.ConnectTimed: (Evidence.INFO_LOG,),
     machine.VariableShown: (Evidence.ENVIRONMENT,),
     machine.GpuLost: (Evidence.KERNEL,),

@@ -8,7 +8,8 @@ from nccldoctor.correlate.buffers import buffers
 from nccldoctor.correlate.scene import Expected, scene
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import DriverVersion, EnvironmentSet, NetworkChosen, Version
-from nccldoctor.model.events.state import ProcessEnvironment, RecorderDump
+from nccldoctor.model.events.recorder import RecorderDump
+from nccldoctor.model.events.watched import ProcessEnvironment
 from nccldoctor.model.job import Communicator, Divergence, Job, Lane, Origin
 
 _TRUST = (Origin.CALLS, Origin.RECORDER, Origin.WATCHDOG, Origin.RAS)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from nccldoctor.correlate.processes import Processes
 from nccldoctor.model.event import Event
-from nccldoctor.model.events.state import RasSnapshot, RecorderDump, RecorderGroup
+from nccldoctor.model.events.ras import RasSnapshot
+from nccldoctor.model.events.recorder import RecorderDump, RecorderGroup
 from nccldoctor.model.events.torch import DumpSignal, GroupProgress
 from nccldoctor.model.job import Communicator, Member
 

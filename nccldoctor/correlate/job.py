@@ -17,7 +17,7 @@ from nccldoctor.model.calls import CallTable
 from nccldoctor.model.digest import Digest
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import BootstrapInterface, NetDevices
-from nccldoctor.model.events.state import Instrumented
+from nccldoctor.model.events.watched import Instrumented
 from nccldoctor.model.job import Host, Job, Process
 
 

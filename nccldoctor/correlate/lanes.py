@@ -8,8 +8,9 @@ from nccldoctor.correlate.places import Places, Seat
 from nccldoctor.correlate.recorded import Track, describe
 from nccldoctor.model.calls import Call, CallTable
 from nccldoctor.model.digest import Digest
-from nccldoctor.model.events.recorded import shapes
-from nccldoctor.model.events.state import RasComm, RasSnapshot, RecorderDump
+from nccldoctor.model.events.ras import RasComm, RasSnapshot
+from nccldoctor.model.events.recorder import RecorderDump
+from nccldoctor.model.events.recorder_log import shapes
 from nccldoctor.model.events.torch import DumpSignal, GroupProgress, WatchdogTimeout
 from nccldoctor.model.job import Lane, Origin
 from nccldoctor.model.source import Line

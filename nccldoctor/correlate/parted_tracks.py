@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nccldoctor.correlate.recorded import Track, describe, key, other_side
 from nccldoctor.model.calls import Call
-from nccldoctor.model.events.state import RecorderEntry
+from nccldoctor.model.events.recorder import RecorderEntry
 from nccldoctor.model.job import Divergence, Origin
 from nccldoctor.model.source import Line
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from nccldoctor.model.digest import Digest
 from nccldoctor.model.event import Event
+from nccldoctor.model.events.measured import ProbeRank
 from nccldoctor.model.events.nccl import CommComplete, CommStart
-from nccldoctor.model.events.state import ProbeRank, ProcessEnvironment, RecorderDump
+from nccldoctor.model.events.recorder import RecorderDump
 from nccldoctor.model.events.torch import ProcessEnded, Stack
+from nccldoctor.model.events.watched import ProcessEnvironment
 
 _RANK_IN_NAME = re.compile(r"rank[_\-]?(\d+)(?:\D[^/]*)?$")
 

@@ -8,8 +8,8 @@ from math import prod
 from nccldoctor.correlate.places import Places
 from nccldoctor.model.calls import Call
 from nccldoctor.model.digest import Digest
-from nccldoctor.model.events.recorded import RETIRED, RecorderLog, distinct, shape_at
-from nccldoctor.model.events.state import RecorderDump, RecorderEntry, RecorderGroup
+from nccldoctor.model.events.recorder import RecorderDump, RecorderEntry, RecorderGroup
+from nccldoctor.model.events.recorder_log import RETIRED, RecorderLog, distinct, shape_at
 
 Key = tuple[str, str, int | None, int | None, str | None]
 """What must agree between ranks: PyTorch's name, NCCL's word, elements, those of the other side, datatype."""

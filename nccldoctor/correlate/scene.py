@@ -7,13 +7,14 @@ from typing import Any
 from nccldoctor.correlate import links
 from nccldoctor.correlate.chronicle import chronicle
 from nccldoctor.correlate.clocks import Clocks
+from nccldoctor.model.events.measured import BandwidthRow, ProbeLever
 from nccldoctor.model.events.nccl import (
     AlgorithmChosen,
     GraphFound,
     InitTimings,
 )
-from nccldoctor.model.events.recorded import shapes
-from nccldoctor.model.events.state import BandwidthRow, ProbeLever, RecorderDump
+from nccldoctor.model.events.recorder import RecorderDump
+from nccldoctor.model.events.recorder_log import shapes
 from nccldoctor.model.job import Job, Origin
 
 Expected = Callable[[Job, BandwidthRow], float | None]

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nccldoctor.model.event import Event
+from nccldoctor.model.events.gpus import LinkMatrix, TopologyFile, TopologyNode
 from nccldoctor.model.events.nccl import PathLine, TopologyLine
-from nccldoctor.model.events.state import LinkMatrix, TopologyFile, TopologyNode
 from nccldoctor.model.job import Job
 from nccldoctor.model.topology import Device, HostTopology, Link, Path
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from math import prod
 
 from nccldoctor.correlate.recorded import Track, describe
-from nccldoctor.model.events.recorded import RecorderLog
-from nccldoctor.model.events.state import RecorderEntry
+from nccldoctor.model.events.recorder import RecorderEntry
+from nccldoctor.model.events.recorder_log import RecorderLog
 from nccldoctor.model.job import Divergence, Origin
 from nccldoctor.model.source import Line
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from nccldoctor.correlate.places import Places
 from nccldoctor.correlate.recorded import describe
 from nccldoctor.model.digest import Digest
-from nccldoctor.model.events.recorded import distinct
-from nccldoctor.model.events.state import RecorderDump, RecorderEntry
+from nccldoctor.model.events.recorder import RecorderDump, RecorderEntry
+from nccldoctor.model.events.recorder_log import distinct
 from nccldoctor.model.job import Origin, Transfer
 from nccldoctor.model.source import Line
 

@@ -8,7 +8,6 @@ from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.mismatch import parted
 from nccldoctor.diagnose.words import lines, ranges, some, who_ranks
 from nccldoctor.model.event import Event
-from nccldoctor.model.events.state import HangObserved
 from nccldoctor.model.events.torch import (
     GlooError,
     PythonException,
@@ -17,6 +16,7 @@ from nccldoctor.model.events.torch import (
     WatchdogTimeout,
 )
 from nccldoctor.model.events.trouble import PeerClosed
+from nccldoctor.model.events.watched import HangObserved
 from nccldoctor.model.finding import Confidence
 from nccldoctor.model.job import Job, Lane, Origin
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from nccldoctor.model.events.recorded import RecorderLog
-from nccldoctor.model.events.state import RecorderDump
+from nccldoctor.model.events.recorder import RecorderDump
+from nccldoctor.model.events.recorder_log import RecorderLog
 from nccldoctor.model.job import Job
 
 LOOKED_AT = 64

@@ -6,14 +6,9 @@ from dataclasses import dataclass
 
 from nccldoctor.knowledge import links
 from nccldoctor.knowledge.links import Fabric
+from nccldoctor.model.events.gpus import GpuState, LinkMatrix, TopologyFile
+from nccldoctor.model.events.measured import BandwidthRow, ProbeRank
 from nccldoctor.model.events.nccl import TopologyLine
-from nccldoctor.model.events.state import (
-    BandwidthRow,
-    GpuState,
-    LinkMatrix,
-    ProbeRank,
-    TopologyFile,
-)
 from nccldoctor.model.job import Job
 from nccldoctor.model.source import Line
 

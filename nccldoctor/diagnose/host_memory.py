@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from nccldoctor.diagnose.settings import named, number
 from nccldoctor.knowledge import needs
 from nccldoctor.knowledge.buffers import BUFFERS, segment
-from nccldoctor.model.events.state import LockedMemoryLimit, SharedMemory
+from nccldoctor.model.events.machine import LockedMemoryLimit, SharedMemory
 from nccldoctor.model.job import Job
 
 

@@ -13,7 +13,7 @@ from nccldoctor.model.events.nccl import (
     NetDevices,
     Version,
 )
-from nccldoctor.model.events.state import ProcessEnvironment
+from nccldoctor.model.events.watched import ProcessEnvironment
 from nccldoctor.model.job import Job
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from nccldoctor.diagnose.settings import named, number
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.fabric import DeviceUnusable, VerbFailed
+from nccldoctor.model.events.gpus import GpuState
+from nccldoctor.model.events.measured import BandwidthRow
 from nccldoctor.model.events.nccl import (
     CommComplete,
     CommGone,
@@ -15,14 +17,8 @@ from nccldoctor.model.events.nccl import (
     NetworkChosen,
     TopologyLine,
 )
-from nccldoctor.model.events.state import (
-    BandwidthRow,
-    GpuState,
-    HangObserved,
-    RasComm,
-    RasSnapshot,
-    RecorderDump,
-)
+from nccldoctor.model.events.ras import RasComm, RasSnapshot
+from nccldoctor.model.events.recorder import RecorderDump
 from nccldoctor.model.events.torch import (
     CudaError,
     GroupProgress,
@@ -33,6 +29,7 @@ from nccldoctor.model.events.torch import (
 )
 from nccldoctor.model.events.trouble import CompletionError, CudaFailure, PeerClosed
 from nccldoctor.model.events.usage import FatalSignal, NativeFrame
+from nccldoctor.model.events.watched import HangObserved
 from nccldoctor.model.job import Job
 
 Proof = Sequence[Event]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nccldoctor.diagnose.places import stacks, waits
-from nccldoctor.model.events.state import HangObserved, RasPeer, RasSnapshot
+from nccldoctor.model.events.ras import RasPeer, RasSnapshot
 from nccldoctor.model.events.torch import (
     DumpSignal,
     GlooError,
@@ -13,6 +13,7 @@ from nccldoctor.model.events.torch import (
     WatchdogTimeout,
 )
 from nccldoctor.model.events.trouble import PeerClosed
+from nccldoctor.model.events.watched import HangObserved
 from nccldoctor.model.job import Job, Lane, Origin
 from nccldoctor.model.source import ENDS_INSIDE, Line
 

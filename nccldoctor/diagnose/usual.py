@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from nccldoctor.knowledge import channels, links
 from nccldoctor.knowledge.channels import Usual
+from nccldoctor.model.events.gpus import GpuState
 from nccldoctor.model.events.nccl import ChannelCounts, CommShape, GraphFound, TopologyLine
-from nccldoctor.model.events.state import GpuState
 from nccldoctor.model.job import Job
 from nccldoctor.model.source import Line
 from nccldoctor.model.topology import HostTopology

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from nccldoctor.diagnose import silence
-from nccldoctor.model.events.state import HangObserved
 from nccldoctor.model.events.torch import ProcessEnded
+from nccldoctor.model.events.watched import HangObserved
 from nccldoctor.model.finding import Confidence, Finding, Severity
 from nccldoctor.model.job import Job
 from nccldoctor.model.report import Status, Verdict

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from nccldoctor.model.events.state import LinkMatrix
+from nccldoctor.model.events.gpus import LinkMatrix
 from nccldoctor.model.source import NOBODY, Line
 
 _TABLE = re.compile(r"^\s*([A-Z][A-Z -]{1,40}) TABLE:\s*$")

@@ -7,13 +7,8 @@ from typing import Any
 
 from nccldoctor.model.digest import Coverage, Digest
 from nccldoctor.model.event import Event
-from nccldoctor.model.events.state import (
-    BandwidthRow,
-    GpuState,
-    ProbeFailure,
-    ProbeLever,
-    ProbeRank,
-)
+from nccldoctor.model.events.gpus import GpuState
+from nccldoctor.model.events.measured import BandwidthRow, ProbeFailure, ProbeLever, ProbeRank
 from nccldoctor.model.ranks import ranges
 from nccldoctor.model.source import NOBODY, Line, Source, Speaker
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nccldoctor.model.digest import Digest
-from nccldoctor.model.events.state import BandwidthRow
+from nccldoctor.model.events.measured import BandwidthRow
 from nccldoctor.model.source import Line, Source, Speaker
 
 MOST_TIMES = 4096

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 from nccldoctor.model.digest import Coverage, Digest
 from nccldoctor.model.event import Event
-from nccldoctor.model.events.state import RasPeer, RasSnapshot
+from nccldoctor.model.events.ras import RasPeer, RasSnapshot
 from nccldoctor.model.source import Line, Source, Speaker
 from nccldoctor.parse.ras_json import read_object
 from nccldoctor.parse.ras_text import read_answer

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from nccldoctor.model.event import Event
-from nccldoctor.model.events.state import RasComm, RasMissing, RasPeer, RasRank, RasSnapshot
+from nccldoctor.model.events.ras import RasComm, RasMissing, RasPeer, RasRank, RasSnapshot
 from nccldoctor.model.source import Line, Speaker
 
 _FORGOTTEN = re.compile(r'("nvml_dev": -?\d+)(\s*\n\s*"status")')

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nccldoctor.model.events.state import RasComm, RasGroup, RasMissing, RasRank
+from nccldoctor.model.events.ras import RasComm, RasGroup, RasMissing, RasRank
 from nccldoctor.model.source import Line
 
 _ROW = re.compile(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from nccldoctor.model.digest import Coverage, Digest
-from nccldoctor.model.events.state import RecorderDump, RecorderGroup
+from nccldoctor.model.events.recorder import RecorderDump, RecorderGroup
 from nccldoctor.model.source import Line, Source, Speaker
 from nccldoctor.parse import unpickle
 from nccldoctor.parse.recorder_columns import BAD, Columns, text

@@ -8,8 +8,8 @@ from operator import itemgetter
 from types import NoneType
 from typing import Any
 
-from nccldoctor.model.events.recorded import RETIRED, STATES, RecorderLog
-from nccldoctor.model.events.state import RecorderEntry
+from nccldoctor.model.events.recorder import RecorderEntry
+from nccldoctor.model.events.recorder_log import RETIRED, STATES, RecorderLog
 from nccldoctor.model.events.torch import StackFrame
 from nccldoctor.parse.recorder_calls import call, split_name
 

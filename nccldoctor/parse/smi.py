@@ -8,7 +8,7 @@ from typing import Any
 from nccldoctor.grammars.listings import matrix_row
 from nccldoctor.model.digest import Coverage, Digest
 from nccldoctor.model.event import Event
-from nccldoctor.model.events.state import GpuState, LinkMatrix
+from nccldoctor.model.events.gpus import GpuState, LinkMatrix
 from nccldoctor.model.source import NOBODY, Line, Source, Speaker
 from nccldoctor.parse import amd_smi
 

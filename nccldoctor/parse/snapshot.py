@@ -7,17 +7,15 @@ from typing import Any
 
 from nccldoctor.model.digest import Coverage, Digest
 from nccldoctor.model.event import Event
-from nccldoctor.model.events.state import (
+from nccldoctor.model.events.machine import LockedMemoryLimit, SharedMemory, Xid
+from nccldoctor.model.events.torch import ProcessEnded, Stack, StackFrame
+from nccldoctor.model.events.watched import (
     HangObserved,
     Instrumented,
     Interrupted,
     LeverTried,
-    LockedMemoryLimit,
     ProcessEnvironment,
-    SharedMemory,
-    Xid,
 )
-from nccldoctor.model.events.torch import ProcessEnded, Stack, StackFrame
 from nccldoctor.model.source import Line, Source, Speaker
 from nccldoctor.parse import bandwidth, smi
 

@@ -7,7 +7,7 @@ from typing import Any
 from defusedxml.ElementTree import ParseError, fromstring
 
 from nccldoctor.model.digest import Digest
-from nccldoctor.model.events.state import TopologyFile, TopologyNode
+from nccldoctor.model.events.gpus import TopologyFile, TopologyNode
 from nccldoctor.model.source import Line, Source
 
 MOST_NODES = 20_000

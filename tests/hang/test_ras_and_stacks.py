@@ -2,7 +2,7 @@
 
 import json
 
-from nccldoctor.model.events.state import RasPeer, RasSnapshot
+from nccldoctor.model.events.ras import RasPeer, RasSnapshot
 from nccldoctor.model.events.torch import Stack
 from nccldoctor.model.source import Kind, Source
 from nccldoctor.parse import ras, stacks

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nccldoctor.model.events.state import RecorderDump
+from nccldoctor.model.events.recorder import RecorderDump
 from nccldoctor.model.source import Kind, Source
 from nccldoctor.parse import recorder
 from tests.hang.recorder_dumps import dump, entry

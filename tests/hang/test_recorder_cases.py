@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nccldoctor.model.events.recorded import RecorderLog
+from nccldoctor.model.events.recorder_log import RecorderLog
 from tests.hang.recorder_dumps import Entry, dump, entry, loud, of_ranks, report, verdict
 
 COLLECTIVES = [

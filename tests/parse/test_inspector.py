@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from nccldoctor.evidence.discover import discover
-from nccldoctor.model.events.state import BandwidthRow
+from nccldoctor.model.events.measured import BandwidthRow
 from nccldoctor.model.source import Kind
 from nccldoctor.parse import digest_input
 

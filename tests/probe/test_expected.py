@@ -7,7 +7,7 @@ import pytest
 from nccldoctor import doctor
 from nccldoctor.diagnose.hardware import expectation
 from nccldoctor.knowledge import links
-from nccldoctor.model.events.state import BandwidthRow
+from nccldoctor.model.events.measured import BandwidthRow
 
 TABLES = Path(__file__).parents[2] / "sample_logs" / "nccl-tests-h200"
 

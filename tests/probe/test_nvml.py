@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nccldoctor.collect import nvml
-from nccldoctor.model.events.state import GpuState, LinkMatrix
+from nccldoctor.model.events.gpus import GpuState, LinkMatrix
 from nccldoctor.model.source import Kind, Source
 from nccldoctor.parse import snapshot
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.evidence.kinds import kind_of
-from nccldoctor.model.events.state import BandwidthRow, GpuState, LinkMatrix
+from nccldoctor.model.events.gpus import GpuState, LinkMatrix
+from nccldoctor.model.events.measured import BandwidthRow
 from nccldoctor.model.source import Kind, Source
 from nccldoctor.parse import bandwidth, logs, smi, snapshot
 

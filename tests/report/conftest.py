@@ -11,7 +11,7 @@ from nccldoctor.diagnose.verdict import decide
 from nccldoctor.model.calls import Call
 from nccldoctor.model.digest import Coverage, Unknown
 from nccldoctor.model.event import Event
-from nccldoctor.model.events import nccl, state, torch, trouble
+from nccldoctor.model.events import measured, nccl, torch, trouble
 from nccldoctor.model.finding import Confidence, Finding, NotChecked, Role, Severity
 from nccldoctor.model.job import (
     Communicator,
@@ -165,7 +165,7 @@ def _events(
         ]
     if rank == 0:
         events += [
-            state.BandwidthRow(
+            measured.BandwidthRow(
                 op="all_reduce",
                 size_bytes=1 << n,
                 time_us=10.0,
@@ -177,7 +177,7 @@ def _events(
             for n in range(10, 31, 2)
         ]
         events += [
-            state.BandwidthRow(
+            measured.BandwidthRow(
                 op="SendRecv",
                 size_bytes=1 << 26,
                 time_us=335,

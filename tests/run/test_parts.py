@@ -19,8 +19,8 @@ from nccldoctor.collect.output import HeadTail, Lines
 from nccldoctor.collect.stacks import main_frames
 from nccldoctor.collect.status_line import StatusLine
 from nccldoctor.collect.watchdog import Gpu
-from nccldoctor.model.events.state import HangObserved, Instrumented, ProcessEnvironment
 from nccldoctor.model.events.torch import ProcessEnded, Stack
+from nccldoctor.model.events.watched import HangObserved, Instrumented, ProcessEnvironment
 from nccldoctor.model.source import Kind, Source
 from nccldoctor.parse import snapshot
 

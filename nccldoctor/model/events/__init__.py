@@ -2,14 +2,32 @@
 
 from nccldoctor.model.events import (
     fabric,
+    gpus,
     machine,
+    measured,
     nccl,
     platform,
     plugin,
-    state,
+    ras,
+    recorder,
     torch,
     trouble,
     usage,
+    watched,
 )
 
-__all__ = ["fabric", "machine", "nccl", "platform", "plugin", "state", "torch", "trouble", "usage"]
+__all__ = [
+    "fabric",
+    "gpus",
+    "machine",
+    "measured",
+    "nccl",
+    "platform",
+    "plugin",
+    "ras",
+    "recorder",
+    "torch",
+    "trouble",
+    "usage",
+    "watched",
+]

@@ -67,3 +67,36 @@ class ConnectTimed(Event):
     """`timings: rank 0 nranks 64 P2P connect done in 2.41`: seconds that connecting took at a first send or receive."""
 
     seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Xid(Event):
+    """`NVRM: Xid (PCI:0000:c1:00): 79, …` of the kernel log, or an SXid of NVSwitch."""
+
+    number: int
+    bus_id: str
+    text: str
+    switch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OomKilled(Event):
+    """The kernel's or the container runtime's out-of-memory killer ended a process."""
+
+    killed_pid: int | None = None
+    process_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedMemory(Event):
+    """Size and free bytes of /dev/shm on a host, as nccldoctor saved them."""
+
+    size_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedMemoryLimit(Event):
+    """How much memory a process may lock, as nccldoctor saved it; None = without limit."""
+
+    limit_bytes: int | None

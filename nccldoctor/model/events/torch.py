@@ -224,3 +224,12 @@ class BackendInUse(Event):
     """Which torch.distributed backend a job runs on, as lines of Gloo, NCCL or PyTorch give away."""
 
     backend: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLost(Event):
+    """Ray's word that a worker's process died; it does not know why."""
+
+    lost_host: str | None = None
+    lost_pid: int | None = None
+    how: str | None = None

@@ -1,6 +1,6 @@
 """Kernel, driver and nvidia-smi on ill hardware; and what NCCL's own check says of it."""
 
-from nccldoctor.model.events import machine, nccl, state
+from nccldoctor.model.events import machine, nccl
 from nccldoctor.parse.pattern import Pattern
 
 NCCL = [
@@ -14,7 +14,7 @@ NCCL = [
 
 TEXT = [
     Pattern(
-        state.Xid,
+        machine.Xid,
         "NVRM: Xid",
         r"NVRM: Xid \(PCI:(?P<bus_id>[0-9A-Fa-f:.]+)\): (?P<number>\d+),? ?(?P<text>.*?)\s*$",
         {
@@ -23,7 +23,7 @@ TEXT = [
         },
     ),
     Pattern(
-        state.Xid,
+        machine.Xid,
         "SXid (",
         r"SXid \(PCI:(?P<bus_id>[0-9A-Fa-f:.]+)\): (?P<number>\d+),? ?(?P<text>.*?)\s*$",
         {

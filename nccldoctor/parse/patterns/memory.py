@@ -1,6 +1,6 @@
 """Shared memory, host memory, buffers and their registration."""
 
-from nccldoctor.model.events import machine, state, trouble
+from nccldoctor.model.events import machine, torch, trouble
 from nccldoctor.parse.pattern import Pattern
 
 _ERROR = r"(?:, error:? ?(?P<reason>[^(\n]*?)(?: \(\d+\))?)?\s*$"
@@ -126,7 +126,7 @@ TEXT = [
         {"memory": "host"},
     ),
     Pattern(
-        state.WorkerLost,
+        torch.WorkerLost,
         "A worker died or was killed",
         r"A worker died or was killed while executing .{0,600}?Worker IP address: (?P<lost_host>[\w.:\-]+)"
         r".{0,80}? Worker PID: (?P<lost_pid>\d+)(?: Worker exit type: (?P<how>\w+))?",
@@ -135,7 +135,7 @@ TEXT = [
         },
     ),
     Pattern(
-        state.WorkerLost,
+        torch.WorkerLost,
         "its worker process has died",
         r"actor (?:is dead|died).{0,60}? because its worker process has died\..{0,400}?Worker exit type: (?P<how>\w+)",
         {
@@ -143,7 +143,7 @@ TEXT = [
         },
     ),
     Pattern(
-        state.OomKilled,
+        machine.OomKilled,
         "Killed process ",
         r"(?:Out of memory|Memory cgroup out of memory): Killed process (?P<killed_pid>\d+) \((?P<process_name>[^)]*)\)",
         {
@@ -152,7 +152,7 @@ TEXT = [
         },
     ),
     Pattern(
-        state.OomKilled,
+        machine.OomKilled,
         "oom",
         r"(?:slurmstepd|srun).{0,60}?(?:oom_kill event|oom-kill event|OOM Killed|Out Of Memory)",
         {
@@ -161,13 +161,13 @@ TEXT = [
         },
     ),
     Pattern(
-        state.OomKilled,
+        machine.OomKilled,
         ": Out Of Memory",
         r"^srun: error: [\w.\-]+: tasks? [\d,\-]+: Out Of Memory",
         {"Slurm, the task": "srun: error: gpu-1: task 3: Out Of Memory"},
     ),
     Pattern(
-        state.OomKilled,
+        machine.OomKilled,
         "OOMKilled",
         r"(?:[Rr]eason:?\s+\"?OOMKilled|\bOOMKilled\b\"?: ?true)",
         {"kubectl": "      Reason:       OOMKilled", "docker": '        "OOMKilled": true,'},

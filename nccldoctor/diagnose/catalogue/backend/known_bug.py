@@ -14,7 +14,7 @@ from nccldoctor.knowledge.environment import numbers
 from nccldoctor.knowledge.known_bugs import KNOWN_BUGS, KnownBug
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.nccl import Version
-from nccldoctor.model.events.state import RasSnapshot
+from nccldoctor.model.events.ras import RasSnapshot
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 

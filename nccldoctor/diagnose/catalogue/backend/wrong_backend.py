@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.event import Event
+from nccldoctor.model.events.gpus import GpuState
 from nccldoctor.model.events.nccl import CommStart, NetworkChosen
-from nccldoctor.model.events.state import GpuState
 from nccldoctor.model.events.torch import BackendInUse, CudaError, GlooError
 from nccldoctor.model.events.usage import BackendNotBuilt, GpusInUse
 from nccldoctor.model.finding import Confidence, Severity

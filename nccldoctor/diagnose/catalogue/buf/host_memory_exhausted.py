@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import lines, size, who
-from nccldoctor.model.events.state import OomKilled
+from nccldoctor.model.events.machine import OomKilled
 from nccldoctor.model.events.trouble import AllocationFailed
 from nccldoctor.model.finding import Severity
 from nccldoctor.model.job import Evidence, Job

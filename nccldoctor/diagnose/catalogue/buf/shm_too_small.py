@@ -12,7 +12,7 @@ from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.host_memory import one_segment, shared_memory, shared_need
 from nccldoctor.diagnose.words import lines, size, who
 from nccldoctor.model.event import Event
-from nccldoctor.model.events.state import SharedMemory
+from nccldoctor.model.events.machine import SharedMemory
 from nccldoctor.model.events.torch import ProcessEnded
 from nccldoctor.model.events.trouble import SharedMemoryFailed
 from nccldoctor.model.events.usage import FatalSignal

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import lines, ranges, some, who_ranks
-from nccldoctor.model.events.state import BandwidthRow
+from nccldoctor.model.events.measured import BandwidthRow
 from nccldoctor.model.finding import Severity
 from nccldoctor.model.job import Evidence, Job
 

@@ -15,20 +15,16 @@ from collections.abc import Iterable, Sequence
 from nccldoctor.diagnose import places, standing
 from nccldoctor.diagnose.diagnosis import Found, Sample, told_by
 from nccldoctor.diagnose.words import lines, who, who_ranks
-from nccldoctor.model.events.state import (
-    OomKilled,
-    RasMissing,
-    RasPeer,
-    RasSnapshot,
-    RecorderDump,
-    WorkerLost,
-)
+from nccldoctor.model.events.machine import OomKilled
+from nccldoctor.model.events.ras import RasMissing, RasPeer, RasSnapshot
+from nccldoctor.model.events.recorder import RecorderDump
 from nccldoctor.model.events.torch import (
     BackendError,
     FingerprintMismatch,
     ProcessEnded,
     PythonException,
     WatchdogTimeout,
+    WorkerLost,
 )
 from nccldoctor.model.events.usage import FatalSignal
 from nccldoctor.model.finding import Confidence, Severity

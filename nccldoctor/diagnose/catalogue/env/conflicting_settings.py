@@ -20,7 +20,7 @@ from nccldoctor.knowledge.conflicts import (
 )
 from nccldoctor.knowledge.precedence import FILES, PRECEDENCE
 from nccldoctor.model.events.nccl import EnvironmentSet
-from nccldoctor.model.events.state import ProcessEnvironment
+from nccldoctor.model.events.watched import ProcessEnvironment
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 

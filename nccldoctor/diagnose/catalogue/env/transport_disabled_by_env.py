@@ -18,8 +18,8 @@ from nccldoctor.diagnose.settings import (
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.scopes import SWITCHES
 from nccldoctor.model.event import Event
+from nccldoctor.model.events.gpus import GpuState, LinkMatrix
 from nccldoctor.model.events.nccl import CommShape, Edge, NetDevices, PathLine, TopologyLine
-from nccldoctor.model.events.state import GpuState, LinkMatrix
 from nccldoctor.model.events.trouble import P2pDisabled
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job

@@ -14,7 +14,7 @@ from nccldoctor.diagnose.mismatch import parted
 from nccldoctor.diagnose.standing import Standing
 from nccldoctor.diagnose.words import nth, ranges
 from nccldoctor.model.events.nccl import Edge, EnvironmentSet
-from nccldoctor.model.events.state import RasSnapshot
+from nccldoctor.model.events.ras import RasSnapshot
 from nccldoctor.model.events.torch import WatchdogTimeout
 from nccldoctor.model.events.trouble import CompletionError
 from nccldoctor.model.finding import Confidence, Severity

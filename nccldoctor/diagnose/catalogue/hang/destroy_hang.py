@@ -11,7 +11,7 @@ from nccldoctor.diagnose import places, standing
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.words import some, who_ranks
 from nccldoctor.model.events.nccl import CommGone
-from nccldoctor.model.events.state import RasSnapshot
+from nccldoctor.model.events.ras import RasSnapshot
 from nccldoctor.model.events.torch import Stack, WatchdogTimeout
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job

@@ -19,8 +19,8 @@ from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.mismatch import fingerprints, parted
 from nccldoctor.diagnose.silent import silent
 from nccldoctor.diagnose.standing import Node, Wait
-from nccldoctor.model.events.state import Interrupted
 from nccldoctor.model.events.trouble import PeerClosed
+from nccldoctor.model.events.watched import Interrupted
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job, Lane, Origin
 

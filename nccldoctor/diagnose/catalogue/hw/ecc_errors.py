@@ -12,8 +12,8 @@ from nccldoctor.diagnose.reasons import MEMORY as MEMORY_ERROR
 from nccldoctor.diagnose.reasons import failures
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.xid import MEMORY
-from nccldoctor.model.events.machine import EccCounted
-from nccldoctor.model.events.state import GpuState, Xid
+from nccldoctor.model.events.gpus import GpuState
+from nccldoctor.model.events.machine import EccCounted, Xid
 from nccldoctor.model.finding import Severity
 from nccldoctor.model.job import Evidence, Job
 

@@ -11,8 +11,7 @@ from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.words import who
 from nccldoctor.knowledge.xid import LOST
 from nccldoctor.model.event import Event
-from nccldoctor.model.events.machine import GpuLost
-from nccldoctor.model.events.state import Xid
+from nccldoctor.model.events.machine import GpuLost, Xid
 from nccldoctor.model.finding import Severity
 from nccldoctor.model.job import Evidence, Job
 

@@ -7,7 +7,7 @@ administrator set (or that a hard-working GPU reaches) is only worth knowing.
 from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
-from nccldoctor.model.events.state import GpuState
+from nccldoctor.model.events.gpus import GpuState
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import lines
-from nccldoctor.model.events.state import LeverTried
 from nccldoctor.model.events.torch import ProcessEnded
+from nccldoctor.model.events.watched import LeverTried
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 

@@ -12,8 +12,7 @@ from nccldoctor.diagnose.reasons import NVLINK as NVLINK_ERROR
 from nccldoctor.diagnose.reasons import failures
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.knowledge.xid import NVLINK
-from nccldoctor.model.events.machine import NvlinkFault
-from nccldoctor.model.events.state import Xid
+from nccldoctor.model.events.machine import NvlinkFault, Xid
 from nccldoctor.model.finding import Severity
 from nccldoctor.model.job import Evidence, Job
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import lines, some, who_ranks
-from nccldoctor.model.events.state import ProbeFailure, ProbeLever, ProbeRank
+from nccldoctor.model.events.measured import ProbeFailure, ProbeLever, ProbeRank
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 

@@ -26,8 +26,8 @@ from nccldoctor.knowledge.xid import (
     sxid,
     xid,
 )
+from nccldoctor.model.events.machine import Xid
 from nccldoctor.model.events.nccl import CommStart
-from nccldoctor.model.events.state import Xid
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.reasons import UNUSABLE, failures
 from nccldoctor.diagnose.words import who
+from nccldoctor.model.events.gpus import GpuState
 from nccldoctor.model.events.platform import Partition
-from nccldoctor.model.events.state import GpuState
 from nccldoctor.model.events.torch import CudaError
 from nccldoctor.model.events.trouble import CudaFailure
 from nccldoctor.model.finding import Severity

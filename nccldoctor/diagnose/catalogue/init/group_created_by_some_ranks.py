@@ -14,7 +14,7 @@ from nccldoctor.diagnose import places
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.store_keys import out_of_step
 from nccldoctor.diagnose.words import lines, ranges, who_ranks
-from nccldoctor.model.events.state import RecorderDump
+from nccldoctor.model.events.recorder import RecorderDump
 from nccldoctor.model.events.torch import PythonException, Stack, StackFrame
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job

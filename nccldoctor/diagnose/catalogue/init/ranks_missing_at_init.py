@@ -15,9 +15,9 @@ from nccldoctor.diagnose.awaited_id import without_id
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.excerpts import begins_inside
 from nccldoctor.diagnose.words import ranges
-from nccldoctor.model.events.state import HangObserved
 from nccldoctor.model.events.torch import Stack, StoreTimeout, WatchdogTimeout
 from nccldoctor.model.events.trouble import ErrorReturned, PeerClosed, Warned
+from nccldoctor.model.events.watched import HangObserved
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Communicator, Evidence, Job
 from nccldoctor.model.source import Line

@@ -11,7 +11,7 @@ from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.host_memory import locked_limits, locked_need
 from nccldoctor.diagnose.words import lines, size, who
 from nccldoctor.model.events.fabric import VerbFailed
-from nccldoctor.model.events.state import OomKilled
+from nccldoctor.model.events.machine import OomKilled
 from nccldoctor.model.events.trouble import AllocationFailed
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job

@@ -13,8 +13,8 @@ from nccldoctor.diagnose.diagnosis import CannotCheck, Found
 from nccldoctor.diagnose.hardware import Expectation, expectation
 from nccldoctor.diagnose.words import lines, ranges, size, who_ranks
 from nccldoctor.knowledge.links import ENOUGH
+from nccldoctor.model.events.measured import BandwidthRow, ProbeRank
 from nccldoctor.model.events.nccl import Edge
-from nccldoctor.model.events.state import BandwidthRow, ProbeRank
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 

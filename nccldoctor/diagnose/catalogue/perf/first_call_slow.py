@@ -10,8 +10,9 @@ from statistics import median
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import lines, who
 from nccldoctor.model.events.machine import ConnectTimed
-from nccldoctor.model.events.recorded import durations
-from nccldoctor.model.events.state import BandwidthRow, RecorderDump
+from nccldoctor.model.events.measured import BandwidthRow
+from nccldoctor.model.events.recorder import RecorderDump
+from nccldoctor.model.events.recorder_log import durations
 from nccldoctor.model.finding import Severity
 from nccldoctor.model.job import Evidence, Job
 

@@ -15,8 +15,8 @@ from nccldoctor.diagnose.settings import library_version, named
 from nccldoctor.diagnose.words import lines, ranges, some
 from nccldoctor.knowledge.path_types import MEANING, path_type
 from nccldoctor.model.event import Event
+from nccldoctor.model.events.gpus import GpuState
 from nccldoctor.model.events.nccl import GpuDirect
-from nccldoctor.model.events.state import GpuState
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 from nccldoctor.model.topology import Connection

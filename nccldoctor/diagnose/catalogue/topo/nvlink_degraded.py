@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import lines
+from nccldoctor.model.events.gpus import GpuState, LinkMatrix
 from nccldoctor.model.events.machine import NvlinkFault
-from nccldoctor.model.events.state import GpuState, LinkMatrix, ProbeRank
+from nccldoctor.model.events.measured import ProbeRank
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from nccldoctor.diagnose.diagnosis import Found, told_by
 from nccldoctor.diagnose.words import some, who
 from nccldoctor.model.event import Event
+from nccldoctor.model.events.measured import BandwidthRow
 from nccldoctor.model.events.platform import HostAdvice, IommuFault
-from nccldoctor.model.events.state import BandwidthRow
 from nccldoctor.model.events.torch import BackendError, WatchdogTimeout
 from nccldoctor.model.events.trouble import CompletionError
 from nccldoctor.model.finding import Confidence, Severity

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import lines, some
 from nccldoctor.model.event import Event
+from nccldoctor.model.events.gpus import GpuState
 from nccldoctor.model.events.nccl import CommComplete, CommStart
 from nccldoctor.model.events.platform import Partition, PeerAccessFailed
-from nccldoctor.model.events.state import GpuState
 from nccldoctor.model.events.trouble import CudaFailure, P2pDisabled
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.words import lines
-from nccldoctor.model.events.state import GpuState, TopologyFile
+from nccldoctor.model.events.gpus import GpuState, TopologyFile
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 

@@ -12,7 +12,7 @@ from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.grouping import apart
 from nccldoctor.diagnose.settings import named
 from nccldoctor.diagnose.words import some
-from nccldoctor.model.events.state import GpuState
+from nccldoctor.model.events.gpus import GpuState
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job
 from nccldoctor.model.topology import HostTopology

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import overload
 
-from nccldoctor.model.events.state import RecorderEntry
+from nccldoctor.model.events.recorder import RecorderEntry
 
 STATES = ("scheduled", "started", "completed")
 RETIRED = 4
