@@ -5,8 +5,9 @@ slow data loader, a branch that only it takes, an exception, a dead process) kee
 the ones that report a time-out: the messenger is not the culprit. The culprit is the rank that has issued least, and
 that itself waits for nobody on any other communicator; ranks that are behind because they wait elsewhere follow from it.
 Where one rank alone is ahead, it may have called a collective too many: both readings are given.
-A log that was copied early, or lost its last lines, ends where that of a rank behind ends: where nothing else shows that
-the job stands still, it is a note, and the verdict says that it cannot tell. So it is where somebody ended a watched job
+A log that was copied early, or lost its last lines, ends where that of a rank behind ends. Where nothing else shows that
+the job stands still, it is of low confidence if one rank alone is behind in logs that lack nothing, and else a note, and
+the verdict says that it cannot tell. So it is where somebody ended a watched job
 that had not been taken for hung.
 RAS lists a minority, which may be the ranks ahead; a single RAS answer of a job under way is no hang.
 """
@@ -23,6 +24,7 @@ from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.events.watched import Interrupted
 from nccldoctor.model.finding import Confidence, Severity
 from nccldoctor.model.job import Evidence, Job, Lane, Origin
+from nccldoctor.model.source import ENDS_INSIDE, LACKS_MIDDLE
 
 code = "HANG01"
 name = "rank-behind"
@@ -119,7 +121,7 @@ def _outside(job: Job, found: Sequence[Wait]) -> frozenset[Node]:
 def _is_unproved(job: Job, wait: Wait, signs: Sequence[stuck.Sign]) -> bool:
     """Is it told by call lines that may have been cut, or by one look of RAS that the call lines do not bear out?"""
     if stuck.is_unproved(job, wait.agreeing, signs):
-        return True
+        return not _is_clean(job, wait)
     logged = [
         lane
         for lane in job.lanes
@@ -128,8 +130,17 @@ def _is_unproved(job: Job, wait: Wait, signs: Sequence[stuck.Sign]) -> bool:
     return wait.agreeing == (Origin.RAS,) and bool(logged) and not any(s.strong for s in signs)
 
 
+def _is_clean(job: Job, wait: Wait) -> bool:
+    """Is one rank behind and are all others in the next call, in logs of all ranks that have lost nothing as far as they show?"""
+    lanes, ordinal = wait.standing.lanes, wait.standing.ordinal
+    one = len(wait.behind) == 1 and len(lanes) == wait.communicator.size
+    one = one and all(lanes[r].issued == ordinal for r in wait.waiting)
+    whole = not any(ENDS_INSIDE in s.note or LACKS_MIDDLE in s.note for s in job.sources)
+    return one and whole and not any(divergence.torn for divergence in job.divergences)
+
+
 def _is_excerpt(job: Job, wait: Wait, signs: Sequence[stuck.Sign]) -> bool:
-    """Call lines alone say nothing in files that were cut, or when ranks are many calls apart."""
+    """Call lines alone say nothing in files that were cut, or when the ranks ahead are not level."""
     if signs or wait.agreeing != (Origin.CALLS,):
         return False
     lanes = wait.standing.lanes
@@ -140,7 +151,7 @@ def _is_excerpt(job: Job, wait: Wait, signs: Sequence[stuck.Sign]) -> bool:
         return True
     if all(_went_on(job, lane) for lane in behind):
         return True
-    return any(lanes[r].issued != wait.standing.ordinal for r in wait.waiting)
+    return len({lanes[r].issued for r in wait.waiting}) > 1
 
 
 def _went_on(job: Job, lane: Lane) -> bool:
