@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from nccldoctor.diagnose import places, standing
 from nccldoctor.diagnose.words import ranges
 from nccldoctor.model.event import Event
 from nccldoctor.model.events import fabric, trouble
@@ -40,6 +41,7 @@ def verdict(jobs: Sequence[Job]) -> Verdict:
         or _warned(jobs)
         or _starting(jobs)
         or _under_way(jobs)
+        or _uneven(jobs)
         or _healthy(jobs)
         or _unknown(
             f"No fault found, but the evidence of {_ranks(jobs)} is too thin to call it healthy",
@@ -125,6 +127,32 @@ def _under_way(jobs: Sequence[Job]) -> Verdict | None:
             "give nccldoctor the ranks' stdout and stderr too: PyTorch's watchdog says why it wrote the dumps",
             "give nccldoctor the dumps of all ranks: the rank that has none is often the culprit",
         ),
+    )
+
+
+def _uneven(jobs: Sequence[Job]) -> Verdict | None:
+    """Call lines of some ranks end before those of others: no proof of anything, and no health."""
+    if _ended(jobs):
+        return None
+    waits = [
+        (job, wait)
+        for job in jobs
+        for wait in standing.waits(job)
+        if any(wait.communicator.members[r].stage != "destroyed" for r in wait.waiting)
+    ]
+    if not waits:
+        return None
+    job, wait = max(waits, key=lambda found: len(found[1].waiting))
+    behind = places.name(job, wait.communicator, wait.behind)
+    return Verdict(
+        status=Status.UNKNOWN,
+        headline=(
+            f"No fault is proved, but the calls of {behind[:1].lower()}{behind[1:]} end before those of others of "
+            f"{wait.communicator.name}: cut, copied while the job ran, or hung"
+        ),
+        confidence=Confidence.LOW,
+        ranks=places.shown_ranks(wait.communicator, wait.behind),
+        next=(TURN_ON[Evidence.RAS], TURN_ON[Evidence.STACKS]),
     )
 
 
