@@ -54,9 +54,9 @@ def shape(choose: random.Random, kind: str | None) -> Shape:
     )
 
 
-def noise(choose: random.Random, healthy: bool) -> Noise:
+def noise(choose: random.Random, healthy: bool, copied: bool = False) -> Noise:
     """What happens to the log: on sick jobs only what does not take the proof away."""
-    kind = choose.choice(["none", "order", "lost", "skew", "prefix", "restart", "copied"])
+    kind = choose.choice(["none", "order", "lost", "skew", "prefix", "restart"])
     return Noise(
         lost=choose.choice([0.001, 0.005]) if kind == "lost" and healthy else 0.0,
         skew=kind == "skew",
@@ -64,7 +64,7 @@ def noise(choose: random.Random, healthy: bool) -> Noise:
         prefix=kind == "prefix",
         attempts=2 if kind == "restart" and healthy else 1,
         destroyed=healthy and choose.random() < 0.5,
-        copied=kind == "copied" and healthy,
+        copied=copied,
     )
 
 
@@ -102,23 +102,30 @@ def one(of: Shape, kind: str | None, choose: random.Random, calls: int) -> Job:
 
 
 def confusion(
-    faults: int, healthy: int, calls: int, seed: int, keep: Path | None, experts: bool
+    faults: int,
+    healthy: int,
+    copies: int,
+    calls: int,
+    seed: int,
+    keep: Path | None,
+    experts: bool,
 ) -> None:
     """Makes the jobs, asks for the verdicts, and prints the table."""
     table: dict[str, Counter[str]] = defaultdict(Counter)
     right: Counter[str] = Counter()
     began = time.perf_counter()
     ranks = 0
-    cases = [KINDS[n % len(KINDS)] for n in range(faults)] + [None] * healthy
-    for number, kind in enumerate(cases):
+    names = [KINDS[n % len(KINDS)] for n in range(faults)]
+    names += ["healthy"] * healthy + ["copied"] * copies
+    for number, name in enumerate(names):
+        kind = name if name in KINDS else None
         choose = random.Random(f"{seed} {number}")
         job = one(replace(shape(choose, kind), experts=experts), kind, choose, calls)
-        suffered = noise(choose, kind is None)
+        suffered = noise(choose, kind is None, name == "copied")
         ranks += job.shape.ranks
         folder = Path(tempfile.mkdtemp())
         write(job, folder, suffered)
         report = doctor.examine([str(folder)])
-        name = kind or "healthy"
         fine = is_right(report, job.truth) if kind else not alarms(report)
         right[name] += fine
         told = report.verdict.code or report.verdict.status.value if kind else ",".join(alarms(report)) or "silent"  # fmt: skip
@@ -130,13 +137,13 @@ def confusion(
                 (keep / f"{number}-{name}.json").write_text(json.dumps(asdict(job.truth)))
         shutil.rmtree(folder)
     print("\n| fault | jobs | right | verdicts |\n|---|---|---|---|")
-    for name in [*KINDS, "healthy"]:
+    for name in [*KINDS, "healthy", "copied"]:
         if total := sum(table[name].values()):
             told = ", ".join(f"{code} {count}" for code, count in table[name].most_common())
             print(f"| {name} | {total} | {right[name]} | {told} |")
     hits = sum(right[k] for k in KINDS)
     print(f"\nculprit right in {hits} of {faults} ({100 * hits / max(1, faults):.1f} %), false alarms on {healthy - right['healthy']} of {healthy} healthy jobs")  # fmt: skip
-    print(f"{len(cases)} jobs with {ranks} ranks in {time.perf_counter() - began:.0f} s")
+    print(f"{len(names)} jobs with {ranks} ranks in {time.perf_counter() - began:.0f} s")
 
 
 def large(ranks: int, megabytes: int, workers: int, where: Path, experts: int) -> None:
@@ -187,6 +194,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, default=0)
     parser.add_argument("--healthy", type=int, default=0)
+    parser.add_argument(
+        "--copies", type=int, default=0, help="healthy jobs whose logs were copied while they ran"
+    )
     parser.add_argument("--calls", type=int, default=100, help="of each rank")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a folder for the logs of wrong verdicts")
@@ -201,10 +211,11 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--where", type=Path, default=Path(tempfile.gettempdir()))
     options = parser.parse_args()
-    if options.faults or options.healthy:
+    if options.faults or options.healthy or options.copies:
         confusion(
             options.faults,
             options.healthy,
+            options.copies,
             options.calls,
             options.seed,
             options.keep,
