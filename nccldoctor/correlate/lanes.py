@@ -99,7 +99,7 @@ def _from_recorders(tracks: Mapping[str, Mapping[int, Track]]) -> Iterable[Lane]
                 last=last.call if last else None,
                 recent=track.recent(RECENT),
                 first_recent=max(track.issued - RECENT + 1, track.first),
-                line=Line(track.file, 0, describe(last) if last else ""),
+                line=Line(track.file, 0, f"last call: {describe(last)}" if last else ""),
                 frames=last.frames if last else (),
             )
 
