@@ -7,21 +7,12 @@ from nccldoctor.diagnose import places, stuck
 from nccldoctor.diagnose.diagnosis import Found
 from nccldoctor.diagnose.mismatch import parted
 from nccldoctor.diagnose.words import lines, ranges, some, who_ranks
-from nccldoctor.model.event import Event
 from nccldoctor.model.events.torch import (
-    GlooError,
-    PythonException,
-    RankHeard,
     RanksNamed,
-    WatchdogTimeout,
 )
-from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.events.watched import HangObserved
 from nccldoctor.model.finding import Confidence
 from nccldoctor.model.job import Job, Lane, Origin
-
-_LAST_WORDS: tuple[type[Event], ...] = (WatchdogTimeout, PeerClosed, PythonException, GlooError)
-"""What ranks say that were stopped from outside, or by a fault of their own."""
 
 
 def without_dump(job: Job) -> Iterable[Found]:
@@ -68,47 +59,6 @@ def _stand_alike(lanes: Mapping[int, Lane], missing: Sequence[int]) -> bool:
     depth = [lane.issued - lane.completed for lane in lanes.values() if lane.completed is not None]
     few = 2 * len(missing) <= len(lanes)
     return few and len(at) == 1 and len(depth) == len(lanes) and max(depth) <= 2
-
-
-def without_word(job: Job) -> Iterable[Found]:
-    """The watchdogs of most ranks stopped the job at one call, and of a rank that was there before nothing came."""
-    timeouts = job.events(WatchdogTimeout)
-    lanes: dict[str, dict[int, Lane]] = {}
-    for lane in job.lanes:
-        if lane.origin is Origin.WATCHDOG:
-            lanes.setdefault(lane.communicator, {})[lane.rank] = lane
-    for ident, told in sorted(lanes.items()):
-        comm = job.communicator(ident)
-        quiet = [m for m in comm.members if m.rank not in told and m.global_rank is not None]
-        if not quiet or len(quiet) >= len(told) or job.partial or parted(job, ident):
-            continue
-        heard = {job.rank_of(e) for e in job.events(RankHeard)}
-        spoke = {job.rank_of(e) for kind in _LAST_WORDS for e in job.events(kind)}
-        silent = [m.rank for m in quiet if m.global_rank in heard - spoke]
-        if not silent or len(silent) < len(quiet):
-            continue
-        waiting = ranges(places.shown_ranks(comm, told))
-        call = next((lane.last for lane in told.values() if lane.last is not None), None)
-        number = min(lane.issued for lane in told.values())
-        if any(lane.completed is None or lane.completed < lane.issued for lane in told.values()):
-            what = f"failed in #{number}{f' {call}' if call is not None else ''} of {comm.name}"
-        else:
-            what = f"of {comm.name} were stopped by PyTorch's watchdog"
-        yield Found(
-            title=f"{places.name(job, comm, silent)} said nothing more, while ranks {waiting} {what}",
-            evidence=(
-                *(e.line for e in timeouts[:2]),
-                *(lane.line for lane in list(told.values())[:2] if lane.line is not None),
-            ),
-            confidence=Confidence.MEDIUM,
-            ranks=places.shown_ranks(comm, silent),
-            hosts=places.hosts(job, comm, silent),
-            explanation=(
-                "Every rank that lives and waits hears of a time-out and says so. One that does not has died, has ended, or "
-                "is stopped: look at how its process ended."
-            ),
-        )
-        return
 
 
 def seen(job: Job) -> Iterable[Found]:

@@ -1,28 +1,75 @@
-"""The rank that said nothing while all others gave up waiting, where only their outputs and the launcher tell."""
+"""Ranks that said nothing more while all others gave up waiting: by the watchdogs' numbers, else by outputs and the launcher."""
 
 import re
 from collections.abc import Iterable
 
 from nccldoctor.diagnose import places
 from nccldoctor.diagnose.diagnosis import Found
+from nccldoctor.diagnose.mismatch import parted
 from nccldoctor.diagnose.words import ranges, who_ranks
 from nccldoctor.model.event import Event
 from nccldoctor.model.events.torch import (
     GlooError,
     ProcessEnded,
     PythonException,
+    RankHeard,
     StackFrame,
     WatchdogTimeout,
 )
+from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.finding import Confidence
-from nccldoctor.model.job import Job
+from nccldoctor.model.job import Job, Lane, Origin
 from nccldoctor.model.source import Line
 
 _TORCHRUN = re.compile(r"/attempt_\d+/(\d{1,6})/std(?:err|out)\.log$")
 _SETTING_UP = frozenset({"init_process_group", "new_group", "_new_process_group_helper"})
 
+_LAST_WORDS: tuple[type[Event], ...] = (WatchdogTimeout, PeerClosed, PythonException, GlooError)
+"""What ranks say that were stopped from outside, or by a fault of their own."""
 
-def silent(job: Job) -> Iterable[Found]:
+
+def by_watchdogs(job: Job) -> Iterable[Found]:
+    """The watchdogs of most ranks stopped the job at one call, and of a rank that was there before nothing came."""
+    timeouts = job.events(WatchdogTimeout)
+    lanes: dict[str, dict[int, Lane]] = {}
+    for lane in job.lanes:
+        if lane.origin is Origin.WATCHDOG:
+            lanes.setdefault(lane.communicator, {})[lane.rank] = lane
+    for ident, told in sorted(lanes.items()):
+        comm = job.communicator(ident)
+        quiet = [m for m in comm.members if m.rank not in told and m.global_rank is not None]
+        if not quiet or len(quiet) >= len(told) or job.partial or parted(job, ident):
+            continue
+        heard = {job.rank_of(e) for e in job.events(RankHeard)}
+        spoke = {job.rank_of(e) for kind in _LAST_WORDS for e in job.events(kind)}
+        silent = [m.rank for m in quiet if m.global_rank in heard - spoke]
+        if not silent or len(silent) < len(quiet):
+            continue
+        waiting = ranges(places.shown_ranks(comm, told))
+        call = next((lane.last for lane in told.values() if lane.last is not None), None)
+        number = min(lane.issued for lane in told.values())
+        if any(lane.completed is None or lane.completed < lane.issued for lane in told.values()):
+            what = f"failed in #{number}{f' {call}' if call is not None else ''} of {comm.name}"
+        else:
+            what = f"of {comm.name} were stopped by PyTorch's watchdog"
+        yield Found(
+            title=f"{places.name(job, comm, silent)} said nothing more, while ranks {waiting} {what}",
+            evidence=(
+                *(e.line for e in timeouts[:2]),
+                *(lane.line for lane in list(told.values())[:2] if lane.line is not None),
+            ),
+            confidence=Confidence.MEDIUM,
+            ranks=places.shown_ranks(comm, silent),
+            hosts=places.hosts(job, comm, silent),
+            explanation=(
+                "Every rank that lives and waits hears of a time-out and says so. One that does not has died, has ended, or "
+                "is stopped: look at how its process ended."
+            ),
+        )
+        return
+
+
+def by_outputs(job: Job) -> Iterable[Found]:
     """All ranks but a few timed out or lost the connection, and those few, whose outputs are here too, said nothing."""
     gave_up = _gave_up(job)
     ended = {e.ended_rank: e for e in job.events(ProcessEnded) if e.ended_rank is not None}

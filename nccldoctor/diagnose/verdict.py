@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nccldoctor.diagnose import silence
+from nccldoctor.diagnose import no_finding
 from nccldoctor.model.events.torch import ProcessEnded
 from nccldoctor.model.events.watched import HangObserved
 from nccldoctor.model.finding import Confidence, Finding, Severity
@@ -18,11 +18,11 @@ def decide(findings: Sequence[Finding], jobs: Sequence[Job]) -> Verdict:
     if (top is None or top.severity is Severity.WARNING) and (watched := _watched(jobs)):
         return watched
     if top is None:
-        return silence.unproved(findings) or silence.verdict(jobs)
+        return no_finding.unproved(findings) or no_finding.verdict(jobs)
     if top.severity is Severity.WARNING:
         status = Status.DEGRADED
     else:
-        hung = top.code.startswith(silence.HANGS) and top.code != _WRONG_VALUES
+        hung = top.code.startswith(no_finding.HANGS) and top.code != _WRONG_VALUES
         status = Status.HUNG if hung else Status.FAILED
     return Verdict(
         status=status,

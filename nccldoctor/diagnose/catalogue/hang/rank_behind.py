@@ -15,10 +15,9 @@ RAS lists a minority, which may be the ranks ahead; a single RAS answer of a job
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from nccldoctor.diagnose import absent, behind, departed, places, standing, stuck
+from nccldoctor.diagnose import absent, behind, departed, places, silent, standing, stuck
 from nccldoctor.diagnose.diagnosis import Found, Sample
 from nccldoctor.diagnose.mismatch import fingerprints, parted
-from nccldoctor.diagnose.silent import silent
 from nccldoctor.diagnose.standing import Node, Wait
 from nccldoctor.model.events.trouble import PeerClosed
 from nccldoctor.model.events.watched import Interrupted
@@ -81,12 +80,17 @@ def _behind(job: Job) -> Iterable[Found]:
 def _absent(job: Job) -> Iterable[Found]:
     """What is left where no calls tell who is behind: ranks that are named, left no dump, or stand elsewhere."""
     told = list(absent.named(job)) or list(absent.without_dump(job))
-    told = told or list(absent.without_word(job))
+    told = told or list(silent.by_watchdogs(job))
     if not job.lanes:
         told += list(absent.seen(job)) or list(absent.by_stacks(job))
     else:
         told += absent.off_record(job)
-    yield from told or list(departed.left_early(job)) or list(silent(job)) or absent.odd_place(job)
+    yield from (
+        told
+        or list(departed.left_early(job))
+        or list(silent.by_outputs(job))
+        or absent.odd_place(job)
+    )
 
 
 def _silent(job: Job, wait: Wait, ranks: Sequence[int]) -> tuple[int, ...]:
