@@ -244,6 +244,14 @@ def test_evidence_that_does_not_come_costs_no_other():
     assert found == {"stuck": None, "fails": None, "there": [1]}
 
 
+def read_pieces(terminal, size):
+    """A terminal hands over what was written in pieces of its own."""
+    data = b""
+    while len(data) < size:
+        data += os.read(terminal, 1000)
+    return data
+
+
 def test_the_line_at_the_bottom_is_taken_away_before_output():
     controller, terminal = pty.openpty()
     with os.fdopen(terminal, "w") as stream:
@@ -252,7 +260,8 @@ def test_the_line_at_the_bottom_is_taken_away_before_output():
         line.show("nccldoctor: running")
         line.clear()
         line.clear()
-        assert os.read(controller, 1000) == b"\r\x1b[2Knccldoctor: running\r\x1b[2K"
+        due = b"\r\x1b[2Knccldoctor: running\r\x1b[2K"
+        assert read_pieces(controller, len(due)) == due
         StatusLine(stream, {"TERM": "dumb"}).show("nothing")
         stream.write("end")
         stream.flush()
